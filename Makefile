@@ -1,0 +1,98 @@
+# One verb a line; `make` alone prints them. Needs Python 3.11 or newer, and nothing else: Node comes with the environment.
+
+CONFIG ?= config/default.yaml
+PYTHON ?= python3
+
+BIN := .venv/bin
+RUN := $(BIN)/python
+CDK := tools/cdk/node_modules/aws-cdk/bin/cdk
+
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export JSII_NODE := $(CURDIR)/$(BIN)/node
+export CDK_DISABLE_CLI_TELEMETRY := true
+export CDK_DISABLE_VERSION_CHECK := 1
+unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help plan synth diff deploy test lint types layers check format schema snapshots bench wheel engine-env pins clean
+
+help: ## print the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff and deploy (default: $(CONFIG))"
+
+plan: .venv/run ## print every number that follows from CONFIG, with its reason
+	@$(RUN) -m kascade.cli plan $(CONFIG)
+
+synth: .venv/run $(CDK) ## plan, CloudFormation templates and Kubernetes manifests of CONFIG
+	@$(RUN) -m kascade.cli plan $(CONFIG)
+	@$(BIN)/node $(CDK) synth --quiet --context config=$(CONFIG)
+	@$(RUN) -m tools.closing $(CONFIG)
+
+diff: .venv/run $(CDK) ## what CONFIG would change in the AWS account in use
+	@$(BIN)/node $(CDK) diff --context config=$(CONFIG)
+
+deploy: .venv/run $(CDK) ## deploy CONFIG to the AWS account in use
+	@$(BIN)/node $(CDK) deploy --all --context config=$(CONFIG)
+
+test: .venv/dev $(CDK) ## every test that needs no cloud, no cluster and no GPU
+	@$(PYTHON) tools/engine_env.py || echo "no engine environment: the tests that need it will fail" >&2
+	@if command -v promtool >/dev/null; then $(RUN) -m pytest $(ARGS); else \
+	  echo "promtool is not on PATH (it comes with Prometheus): its tests are left out" >&2; \
+	  $(RUN) -m pytest -m "not promtool" $(ARGS); fi
+
+lint: .venv/dev ## style and common mistakes
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: .venv/dev ## rewrite the code in the one style
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: .venv/dev ## mypy, strict
+	@$(BIN)/mypy
+
+layers: .venv/dev ## who may import whom
+	@$(BIN)/lint-imports
+
+check: lint types layers test ## lint, types, layers and test
+
+schema: .venv/run ## regenerate config/schema.json and config/reference.yaml from the models
+	@$(RUN) -m kascade.config.generate
+
+snapshots: .venv/dev ## accept today's templates, manifests and plans as the reviewed ones
+	@$(RUN) -m pytest tests/snapshot --snapshot-update
+
+bench: .venv/run $(CDK) ## what a synth and a plan cost, against a bare CDK app and bare imports
+	@$(RUN) -m tools.synth_floor --config $(CONFIG)
+
+wheel: .venv/run ## the library as dist/*.whl
+	@$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+engine-env: ## vLLM's and LMCache's parsers, in a cache shared by all checkouts
+	@$(PYTHON) tools/engine_env.py
+
+pins: ## resolve requirements*.txt and the router image anew from pyproject.toml
+	@$(PYTHON) tools/pins.py
+
+clean: ## remove what synth, test and wheel left; environments stay
+	@rm -rf dist cdk.out .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .coverage
+	@find app.py constructs stacks k8s tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One environment, filled in two steps. A step runs again when its pins, the packaging or the machine's Python change.
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Kascade needs Python 3.11 or newer, this is %s" % sys.version.split()[0])'
+	@$(PYTHON) -m venv .venv
+
+.venv/run: requirements.txt pyproject.toml tools/environment.py | .venv/bin/python
+	@$(RUN) tools/environment.py requirements.txt
+	@touch $@
+
+.venv/dev: requirements-dev.txt .venv/run
+	@$(RUN) tools/environment.py requirements-dev.txt
+	@touch $@
+
+$(CDK): tools/cdk/package-lock.json .venv/run
+	@$(BIN)/npm ci --prefix tools/cdk --silent --no-audit --no-fund --ignore-scripts
+	@touch $@

@@ -1,0 +1,5 @@
+"""The ``kascade`` command."""
+
+from kascade.cli.main import main
+
+__all__ = ["main"]

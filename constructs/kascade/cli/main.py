@@ -1,0 +1,58 @@
+"""Arguments, exit codes and nothing else; each verb has its own module."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from kascade.errors import KascadeError
+
+EXIT_INVALID: Final = 2
+"""Exit code for input that cannot be used; argparse uses the same."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        argv: Arguments without the program's name; the process's own by default.
+
+    Returns:
+        0 when all went well, 2 when the input cannot be used.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        return _plan(arguments.config, json_path=arguments.json)
+    except KascadeError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_INVALID
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough.
+        sys.stderr.close()
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kascade", description="LLM serving with a tiered KV cache, as code."
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    plan = verbs.add_parser("plan", help="show every number that follows from a configuration")
+    plan.add_argument("config", type=Path, help="the configuration file, such as config/fleet.yaml")
+    plan.add_argument("--json", type=Path, help="also write the plan to this file")
+    return parser
+
+
+def _plan(config: Path, *, json_path: Path | None) -> int:
+    from kascade.cli.plan_view import show_plan  # noqa: PLC0415  (rich is slow to import)
+    from kascade.sizing.document import write_plan  # noqa: PLC0415
+    from kascade.sizing.planner import plan_file  # noqa: PLC0415
+
+    plan = plan_file(config)
+    show_plan(plan, source=str(config))
+    if json_path is not None:
+        write_plan(plan, json_path)
+    return 0

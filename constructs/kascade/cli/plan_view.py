@@ -1,0 +1,187 @@
+"""The plan as tables for a person. Nothing is computed here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from kascade.sizing.plan import ContainerSize, EnginePlan, Figure, ServingPlan
+from kascade.units import GIB, MIB, format_bytes, format_count
+
+_PLAIN_WIDTH = 150
+"""Width when nobody watches (a pipe, a file), so that the same plan gives the same text."""
+
+
+def show_plan(plan: ServingPlan, *, source: str) -> None:
+    """Print the plan to standard output.
+
+    Args:
+        plan: The plan.
+        source: Where it came from, for the title.
+    """
+    live = sys.stdout.isatty()
+    console = Console(width=None if live else _PLAIN_WIDTH, highlight=False)
+    with console.capture() as capture:
+        for part in _parts(plan, source):
+            console.print(part)
+    # rich fills every line of a table to its full width.
+    lines = (line.rstrip() for line in capture.get().splitlines())
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _parts(plan: ServingPlan, source: str) -> Iterator[RenderableType]:
+    yield ""
+    yield Text.assemble(
+        (plan.name, "bold"),
+        f"  {plan.region} ({', '.join(plan.network.zones)})  Kubernetes "
+        f"{plan.cluster.kubernetes_version}  from {source}",
+    )
+    for engine in plan.engines:
+        yield ""
+        yield _engine_title(engine)
+        yield _indented(_tiers(plan, engine))
+        yield ""
+        yield _indented(_figures(plan, engine))
+    yield ""
+    yield Text("Nodes", style="bold")
+    yield _indented(_nodes(plan))
+    yield ""
+    yield Text("Cost", style="bold")
+    cost = plan.usd_per_hour
+    yield _indented(Text(f"{cost.value:,.2f} USD/h = {cost.reason}"))
+    if plan.warnings:
+        yield ""
+        yield Text("Worth a look", style="bold yellow")
+        for warning in plan.warnings:
+            yield _indented(Text(f"- {warning}"))
+    yield ""
+
+
+def _indented(part: RenderableType) -> Padding:
+    return Padding(part, (0, 0, 0, 2))
+
+
+def _engine_title(engine: EnginePlan) -> Text:
+    gpus = f"{engine.gpus} GPU" + ("s" if engine.gpus > 1 else "")
+    return Text.assemble(
+        (engine.name, "bold"),
+        f"  {engine.model}  {engine.replicas} x {gpus} on {engine.group} ({engine.instance_type})",
+    )
+
+
+def _grid() -> Table:
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=True)
+
+
+def _tiers(plan: ServingPlan, engine: EnginePlan) -> Table:
+    table = _grid()
+    table.add_column("Tier", style="bold")
+    table.add_column("Holds", justify="right")
+    table.add_column("Tokens", justify="right")
+    table.add_column("Where")
+    table.add_column("Because", overflow="fold", style="dim")
+    for row in plan.tiers:
+        if row.model == engine.name:
+            table.add_row(
+                row.tier,
+                format_bytes(row.size_bytes),
+                format_count(row.tokens),
+                row.where,
+                row.reason,
+            )
+    return table
+
+
+def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
+    figures, lmcache = engine.figures, engine.lmcache
+    table = _grid()
+    table.show_header = False
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_column(overflow="fold", style="dim")
+    table.add_row("weights / GPU", _size(figures.weights_per_gpu), figures.weights_per_gpu.reason)
+    table.add_row("KV / token", _size(figures.kv_per_token), figures.kv_per_token.reason)
+    if engine.gpus > 1:
+        table.add_row(
+            "KV / token / GPU",
+            _size(figures.kv_per_token_per_gpu),
+            figures.kv_per_token_per_gpu.reason,
+        )
+    table.add_row(
+        "longest request",
+        f"{engine.max_model_len:,} tokens",
+        "the least of what was asked, the model's limit and L0 of one replica",
+    )
+    table.add_row(
+        "prefill", f"{figures.prefill_rate.value:,.0f} tok/s", figures.prefill_rate.reason
+    )
+    table.add_row(
+        "load from L2",
+        f"{figures.l2_load_rate.value / GIB:.2f} GiB/s",
+        figures.l2_load_rate.reason,
+    )
+    even = figures.break_even_tokens
+    table.add_row(
+        "L2 pays from",
+        f"{even.value:,.0f} tokens" if even is not None else "never",
+        figures.break_even_reason,
+    )
+    table.add_row(
+        "pod RAM",
+        f"{(engine.size.limit_mib + lmcache.size.limit_mib) / 1024:,.0f} GiB",
+        f"vLLM {_mib(engine.size)} with {format_bytes(engine.shm_mib * MIB)} of /dev/shm, "
+        f"LMCache {_mib(lmcache.size)} with {lmcache.l1_gb} GiB of L1",
+    )
+    surge = (
+        "one replica more during a roll-out"
+        if engine.max_surge
+        else "every GPU is taken, so a roll-out replaces one replica at a time"
+    )
+    table.add_row("roll-out", f"+{engine.max_surge} / -{engine.max_unavailable}", surge)
+    for router in plan.routers:
+        if router.engine == engine.name:
+            table.add_row(
+                "router", router.strategy, f"{router.program} {router.policy}: {router.reason}"
+            )
+    table.add_row(
+        "cost / replica", f"{figures.usd_per_hour.value:,.2f} USD/h", figures.usd_per_hour.reason
+    )
+    return table
+
+
+def _nodes(plan: ServingPlan) -> Table:
+    table = _grid()
+    for name in ("Group", "Type"):
+        table.add_column(name)
+    for name in ("Count", "GPUs", "RAM for pods", "NVMe", "to L2", "Pods", "USD/h each"):
+        table.add_column(name, justify="right")
+    pool = {w.group: w.capacity_gb for w in plan.curvine.workers} if plan.curvine else {}
+    for group in plan.cluster.groups:
+        limit = str(group.max_pods) if group.max_pods else "?"
+        table.add_row(
+            group.name,
+            group.instance_type,
+            str(group.count),
+            f"{group.gpus} x {group.gpu_name}",
+            format_bytes(group.allocatable_ram.value * MIB),
+            format_bytes(group.nvme_bytes),
+            format_bytes(pool.get(group.name, 0) * GIB),
+            f"{len(group.daemonset_pods)} + {group.engines_per_node} of {limit}",
+            f"{group.usd_per_hour.value:g}",
+        )
+    system = plan.cluster.system_group
+    table.add_row("system", system.instance_type, str(system.count), "", "", "", "", "", "")
+    return table
+
+
+def _size(figure: Figure) -> str:
+    return format_bytes(figure.value)
+
+
+def _mib(size: ContainerSize) -> str:
+    return format_bytes(size.limit_mib * MIB)

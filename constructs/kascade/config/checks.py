@@ -1,0 +1,187 @@
+"""What one block says about another: names, references, and what exists at all."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+
+from kascade.catalog.instances import INSTANCES
+from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
+from kascade.catalog.models import MODELS
+from kascade.catalog.regions import REGIONS
+from kascade.config.model import ServingConfig
+from kascade.errors import ConfigPath, Problem
+
+_MAX_BUCKET_NAME = 63
+"""Characters that S3 allows."""
+
+MIN_TIERED_PERCENTAGE = 20
+"""HyperPod's documentation calls 20 to 100 valid, while the API's schema takes 0 to 100."""
+
+
+def check_config(config: ServingConfig) -> tuple[Problem, ...]:
+    """Find every mistake that needs no arithmetic.
+
+    Args:
+        config: A configuration whose fields are valid one by one.
+
+    Returns:
+        The problems, in no particular order.
+    """
+    return (
+        *_names(config),
+        *_places(config),
+        *_instance_types(config),
+        *_models(config),
+        *_settings(config),
+    )
+
+
+def _near(value: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(value, list(known), n=3, cutoff=0.5)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def _twice(names: Sequence[str], path: ConfigPath, field: str, what: str) -> Iterator[Problem]:
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if name in first:
+            place = (*path, index, field) if field else (*path, index)
+            yield Problem(
+                path=place,
+                message=f"the {what} {name!r} stands twice (also at {path[0]}[{first[name]}]); "
+                "give each its own",
+            )
+        first.setdefault(name, index)
+
+
+def _names(config: ServingConfig) -> Iterator[Problem]:
+    yield from _twice(
+        [group.name for group in config.instance_groups],
+        ("instance_groups",),
+        "name",
+        "group name",
+    )
+    yield from _twice([model.name for model in config.models], ("models",), "name", "model name")
+    yield from _twice(config.zones, ("zones",), "", "zone")
+    groups = [group.name for group in config.instance_groups]
+    reads = tuple(("instance_groups", index, "name") for index in range(len(groups)))
+    for index, model in enumerate(config.models):
+        path = ("models", index, "instance_group")
+        if model.instance_group is None and len(groups) > 1:
+            yield Problem(
+                path=path,
+                message=f"there are several groups, so say which one runs {model.name!r}: "
+                f"{', '.join(groups)}",
+                also_reads=reads,
+            )
+        elif model.instance_group is not None and model.instance_group not in groups:
+            yield Problem(
+                path=path,
+                message=f"there is no group {model.instance_group!r}; the groups are "
+                f"{', '.join(groups)}",
+                also_reads=reads,
+            )
+
+
+def _places(config: ServingConfig) -> Iterator[Problem]:
+    region = REGIONS.get(config.region)
+    longest = _MAX_BUCKET_NAME - len(f"sagemaker--lifecycle-{'0' * 12}-{config.region}")
+    if region is not None and len(config.name) > longest:
+        yield Problem(
+            path=("name",),
+            message=f"{config.name!r} has {len(config.name)} characters; in {config.region} at "
+            f"most {longest} fit the name of the lifecycle script's bucket",
+            also_reads=(("region",),),
+        )
+    if region is None:
+        yield Problem(
+            path=("region",),
+            message=f"{config.region!r} is no region where HyperPod offers these instance types; "
+            f"allowed: {', '.join(sorted(REGIONS))}.{_near(config.region, REGIONS)}",
+        )
+    else:
+        for index, zone in enumerate(config.zones):
+            if zone not in region.zones:
+                yield Problem(
+                    path=("zones", index),
+                    message=f"{zone!r} is no zone of {region.name}; its zones are "
+                    f"{', '.join(region.zones)}",
+                    also_reads=(("region",),),
+                )
+    for index, group in enumerate(config.instance_groups):
+        if group.zone is not None and group.zone not in config.zones:
+            yield Problem(
+                path=("instance_groups", index, "zone"),
+                message=f"{group.zone!r} is not among this deployment's zones "
+                f"({', '.join(config.zones)}); add it to `zones` or choose one of them",
+                also_reads=(("zones",),),
+            )
+
+
+def _instance_types(config: ServingConfig) -> Iterator[Problem]:
+    for index, group in enumerate(config.instance_groups):
+        if group.instance_type not in INSTANCES:
+            given = group.instance_type
+            hint = _near(given if given.startswith("ml.") else f"ml.{given}", INSTANCES)
+            yield Problem(
+                path=("instance_groups", index, "instance_type"),
+                message=f"{given!r} is not in the catalog of HyperPod GPU types, which are "
+                f"written with the prefix ml., such as ml.g6e.4xlarge.{hint}",
+            )
+
+
+def _models(config: ServingConfig) -> Iterator[Problem]:
+    for index, model in enumerate(config.models):
+        facts = MODELS.get(model.model)
+        if facts is None and model.config_json is None:
+            yield Problem(
+                path=("models", index, "model"),
+                message=f"{model.model!r} is not in the catalog.{_near(model.model, MODELS)} For "
+                "any other model give its Hugging Face config.json in `config_json`",
+            )
+        if facts is not None and facts.gated and model.huggingface_token_secret is None:
+            yield Problem(
+                path=("models", index, "huggingface_token_secret"),
+                message=f"{model.model} is gated on Hugging Face; name the Secret (key `token`) "
+                "that holds your access token",
+                also_reads=(("models", index, "model"),),
+            )
+
+
+def _settings(config: ServingConfig) -> Iterator[Problem]:
+    percentage = config.hyperpod.tiered_storage_percentage
+    if percentage is not None and percentage < MIN_TIERED_PERCENTAGE:
+        yield Problem(
+            path=("hyperpod", "tiered_storage_percentage"),
+            message=f"got {percentage}; HyperPod takes {MIN_TIERED_PERCENTAGE} to 100. Leave the "
+            "field out to switch the managed tier off",
+        )
+    if config.kubernetes.version not in KUBERNETES_VERSIONS:
+        yield Problem(
+            path=("kubernetes", "version"),
+            message=f"got {config.kubernetes.version!r}; HyperPod documents "
+            f"{', '.join(KUBERNETES_VERSIONS)}",
+        )
+    cache = config.cache
+    if cache.chunk_size % cache.block_size:
+        yield Problem(
+            path=("cache", "chunk_size"),
+            message=f"got {cache.chunk_size}; it must be a multiple of the block size "
+            f"({cache.block_size}), or vLLM refuses to start",
+            also_reads=(("cache", "block_size"),),
+        )
+    if config.router.strategy == "kvaware":
+        yield Problem(
+            path=("router", "strategy"),
+            message="kvaware needs the address of every engine on its command line, which a "
+            "Deployment cannot promise; choose prefixaware, session or roundrobin",
+        )
+    system = config.kubernetes.system_group
+    if system.max_count < system.count:
+        yield Problem(
+            path=("kubernetes", "system_group", "max_count"),
+            message=f"got {system.max_count}, less than the {system.count} nodes at the start; "
+            "raise it or lower `count`",
+            also_reads=(("kubernetes", "system_group", "count"),),
+        )

@@ -1,0 +1,451 @@
+"""The configuration file as types: closed, frozen, one class per block.
+
+Every default lives here and nowhere else; the JSON Schema and the commented reference file are
+generated from these classes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from kascade.catalog.kubernetes import DEFAULT_KUBERNETES_VERSION
+
+_MAX_NAME = 20
+_MAX_MODEL_NAME = 32
+_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+_ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+")
+_IMAGE = re.compile(r"[a-z0-9][a-z0-9./_:-]*(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+_LABEL_KEY = re.compile(
+    r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+)
+_SECRET = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_HOST_PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
+
+
+def _short_name(limit: int) -> AfterValidator:
+    def check(value: str) -> str:
+        if not _LABEL.fullmatch(value) or len(value) > limit:
+            msg = (
+                f"{value!r} cannot name cloud resources; use lower-case letters, digits and inner "
+                f"hyphens, beginning with a letter, at most {limit} characters"
+            )
+            raise ValueError(msg)
+        return value
+
+    return AfterValidator(check)
+
+
+def _matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            msg = f"{value!r} is not {wanted}"
+            raise ValueError(msg)
+        return value
+
+    return AfterValidator(check)
+
+
+def _cidr(value: str) -> str:
+    try:
+        ipaddress.IPv4Network(value)
+    except ValueError as error:
+        msg = f"{value!r} is not an IPv4 network such as 10.0.0.0/16 ({error})"
+        raise ValueError(msg) from None
+    return value
+
+
+def _vpc_cidr(value: str) -> str:
+    network = ipaddress.IPv4Network(_cidr(value))
+    if not 16 <= network.prefixlen <= 20:  # noqa: PLR2004  (VPC limits: /16; below /20 no room for pods)
+        msg = f"{value!r} is a /{network.prefixlen}; a VPC here takes /16 to /20"
+        raise ValueError(msg)
+    if not network.is_private:
+        msg = f"{value!r} is public address space; use 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"
+        raise ValueError(msg)
+    return value
+
+
+Whole = Annotated[int, Field(strict=True)]
+Switch = Annotated[bool, Field(strict=True)]
+Cidr = Annotated[str, AfterValidator(_cidr)]
+RoleArn = Annotated[str, _matching(_ROLE_ARN, "the ARN of an IAM role")]
+ImageReference = Annotated[
+    str, _matching(_IMAGE, "an image reference (repository:tag or repository@sha256:digest)")
+]
+LabelKey = Annotated[str, _matching(_LABEL_KEY, "a Kubernetes label key")]
+LabelValue = Annotated[
+    str,
+    _matching(
+        _LABEL_VALUE, "a Kubernetes label value (at most 63 letters, digits, dots, dashes or _)"
+    ),
+]
+SecretName = Annotated[str, _matching(_SECRET, "the name of a Kubernetes Secret")]
+
+LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827]
+"""Days that CloudWatch Logs accepts (aws_logs.RetentionDays), up to five years."""
+
+
+class Block(BaseModel):
+    """Base of every block: unknown fields are errors and nothing changes after loading."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class SystemGroupConfig(Block):
+    """Ordinary EC2 nodes for what needs no GPU: CoreDNS, the router, Curvine's master."""
+
+    instance_type: Literal["m7i.xlarge", "m5.xlarge", "m5.2xlarge"] = Field(
+        default="m7i.xlarge", description="EC2 type of the system nodes."
+    )
+    count: Whole = Field(default=2, ge=2, le=20, description="Nodes at the start, at least 2.")
+    max_count: Whole = Field(
+        default=4, ge=2, le=50, description="Most nodes the group may grow to."
+    )
+    root_volume_gib: Whole = Field(
+        default=100, ge=50, le=1000, description="Encrypted gp3 root volume."
+    )
+
+
+class KubernetesConfig(Block):
+    """The EKS cluster."""
+
+    version: str = Field(
+        default=DEFAULT_KUBERNETES_VERSION,
+        description="Kubernetes version, in quotes. HyperPod documents 1.30 to 1.35.",
+    )
+    public_access_cidrs: tuple[Cidr, ...] = Field(
+        default=(),
+        description="Networks that may reach the EKS API from the internet. Empty keeps the API "
+        "private to the VPC.",
+    )
+    admin_role_arns: tuple[RoleArn, ...] = Field(
+        default=(),
+        description="IAM roles that become cluster administrators. Empty leaves only the "
+        "deployment's own kubectl role.",
+    )
+    system_group: SystemGroupConfig = Field(
+        default=SystemGroupConfig(), description="Managed node group for everything without a GPU."
+    )
+    log_retention_days: LogRetention = Field(
+        default=90, description="Days that cluster logs are kept."
+    )
+
+
+class NetworkConfig(Block):
+    """The VPC."""
+
+    vpc_cidr: Annotated[str, AfterValidator(_vpc_cidr)] = Field(
+        default="10.0.0.0/16", description="Address space of the VPC, /16 to /20."
+    )
+    nat: Literal["one", "per_zone", "none"] = Field(
+        default="one",
+        description="Ways out to the internet: one NAT gateway in all, one in each zone, or none. "
+        "Without any, images and weights must be reachable inside the VPC.",
+    )
+    flow_log_retention_days: LogRetention = Field(
+        default=30, description="Days that flow logs are kept."
+    )
+
+
+class TaintConfig(Block):
+    """A taint on the nodes of a group; Kascade's own pods tolerate it."""
+
+    key: LabelKey = Field(examples=["team"], description="Taint key.")
+    value: LabelValue = Field(default="", description="Empty means a taint without value.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(
+        default="NoSchedule", description="What happens to pods that do not tolerate it."
+    )
+
+
+class InstanceGroupConfig(Block):
+    """A HyperPod instance group: instances of one type."""
+
+    name: Annotated[str, _short_name(_MAX_NAME)] = Field(
+        examples=["gpu"], description="Name of the group, unique."
+    )
+    instance_type: str = Field(
+        examples=["ml.g6e.4xlarge"], description="HyperPod instance type, such as ml.g6e.4xlarge."
+    )
+    count: Whole = Field(examples=[2], ge=0, le=1000, description="Number of instances.")
+    zone: str | None = Field(
+        default=None,
+        description="Zone of all its instances. Without one, HyperPod chooses among the "
+        "deployment's zones.",
+    )
+    volume_gib: Whole = Field(
+        default=200,
+        ge=100,
+        le=16384,
+        description="Second encrypted volume of each instance, for container images and logs; the "
+        "root volume has no setting.",
+    )
+    labels: dict[LabelKey, LabelValue] = Field(default={}, description="Extra node labels.")
+    taints: tuple[TaintConfig, ...] = Field(default=(), description="Extra node taints.")
+    deep_health_checks: tuple[Literal["InstanceStress", "InstanceConnectivity"], ...] = Field(
+        default=(),
+        description="Checks that HyperPod runs before an instance joins; they take up to two "
+        "hours. Empty skips them.",
+    )
+    usd_per_hour: float | None = Field(
+        default=None,
+        gt=0,
+        description="What you pay for one instance. Without it the plan uses EC2's on-demand "
+        "price and says so.",
+    )
+
+
+class HyperPodConfig(Block):
+    """HyperPod settings that all groups share."""
+
+    node_recovery: Literal["Automatic", "None"] = Field(
+        default="Automatic",
+        description="Whether HyperPod replaces instances that fail health checks.",
+    )
+    nvme_mount: Annotated[str, _matching(_HOST_PATH, "an absolute path")] = Field(
+        default="/opt/dlami/nvme",
+        description="Where the instance's NVMe is mounted. Sources disagree between this and "
+        "/opt/sagemaker; the lifecycle script refuses a path that is no NVMe mount.",
+    )
+    tiered_storage_percentage: Whole | None = Field(
+        default=None,
+        ge=0,
+        le=100,
+        description="Share of host RAM lent to HyperPod's managed tiered storage, 20 to 100. "
+        "Without it that tier is off and the RAM goes to L1.",
+    )
+
+
+class ModelConfig(Block):
+    """One model and its replicas."""
+
+    name: Annotated[str, _short_name(_MAX_MODEL_NAME)] = Field(
+        examples=["qwen2-7b"],
+        description="Short name, unique; names the Deployment, Service and router.",
+    )
+    model: Annotated[
+        str, _matching(_MODEL_ID, "a Hugging Face id such as Qwen/Qwen2-7B-Instruct")
+    ] = Field(
+        examples=["Qwen/Qwen2-7B-Instruct"],
+        description="Hugging Face id. It is part of every cache key.",
+    )
+    config_json: str | None = Field(
+        default=None,
+        description="Path, relative to this file, of the model's Hugging Face config.json. Needed "
+        "only for a model that the catalog does not know.",
+    )
+    replicas: Whole = Field(
+        examples=[2], ge=1, le=1000, description="Engines that serve this model."
+    )
+    instance_group: str | None = Field(
+        default=None,
+        description="Group whose instances run it. May be left out when there is only one.",
+    )
+    tensor_parallel: Whole = Field(
+        default=1, ge=1, le=8, description="GPUs that share one replica."
+    )
+    max_model_len: Whole | None = Field(
+        default=None,
+        ge=256,
+        description="Longest prompt plus answer, in tokens. Without it: the model's limit, or what "
+        "L0 holds if that is less.",
+    )
+    kv_cache_dtype: Literal["auto", "fp8"] = Field(
+        default="auto",
+        description="auto keeps the model's dtype; fp8 halves every tier's bytes per token.",
+    )
+    quantization: Literal["fp8"] | None = Field(
+        default=None, description="fp8 quantizes 16-bit weights while loading."
+    )
+    gpu_memory_utilization: float | None = Field(
+        default=None,
+        gt=0.1,
+        lt=1.0,
+        description="Share of GPU memory that vLLM may use. Without it: 0.92, less where the "
+        "LMCache server's own GPU context needs more room.",
+    )
+    max_num_seqs: Whole = Field(
+        default=64, ge=1, le=4096, description="Requests in one batch at most."
+    )
+    max_batched_tokens: Whole = Field(
+        default=8192, ge=256, le=131072, description="Tokens in one forward pass at most."
+    )
+    huggingface_token_secret: SecretName | None = Field(
+        default=None,
+        description="Secret in the serving namespace whose key `token` holds a Hugging Face token. "
+        "You make it; gated models need it.",
+    )
+
+
+class L1Config(Block):
+    """L1: host RAM beside each engine."""
+
+    capacity_gib: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="L1 of one replica. Without it: all the RAM that nothing else needs.",
+    )
+
+
+class CurvineConfig(Block):
+    """L2 on Curvine: the NVMe of all nodes as one directory."""
+
+    kind: Literal["curvine"] = "curvine"
+    capacity_gib_per_node: Whole | None = Field(
+        default=None,
+        ge=10,
+        description="What each node gives to the pool. Without it: 65 % of its NVMe.",
+    )
+    reserved_gib_per_node: Whole = Field(
+        default=50, ge=10, le=1000, description="Part of that which Curvine never fills."
+    )
+    masters: Literal[1, 3] = Field(
+        default=1,
+        description="Metadata servers. Cannot be changed during the life of a deployment.",
+    )
+    ttl_hours: Whole = Field(
+        default=168, ge=1, le=8760, description="Age at which Curvine deletes a cached block."
+    )
+    integrity: Literal["aesgcm", "none"] = Field(
+        default="aesgcm",
+        description="aesgcm encrypts and authenticates every block, so that a damaged file becomes "
+        "a recompute; with none it was measured to become a wrong answer.",
+    )
+
+
+class NoL2Config(Block):
+    """No L2: what one replica computed, no other can read."""
+
+    kind: Literal["none"] = "none"
+
+
+class CacheConfig(Block):
+    """The KV cache below the GPU."""
+
+    chunk_size: Whole = Field(
+        default=256,
+        ge=16,
+        le=8192,
+        description="Tokens of one cached chunk, the unit of L1 and L2.",
+    )
+    block_size: Literal[16, 32, 64, 128] = Field(
+        default=16, description="Tokens of one vLLM block; the chunk must be a multiple of it."
+    )
+    l1: L1Config = Field(default=L1Config(), description="Host RAM beside each engine.")
+    l2: Annotated[CurvineConfig | NoL2Config, Field(discriminator="kind")] = Field(
+        default=CurvineConfig(), description="The tier that all replicas share."
+    )
+
+
+class RouterConfig(Block):
+    """What sends each request to a replica."""
+
+    strategy: Literal["prefixaware", "kvaware", "session", "roundrobin"] = Field(
+        default="prefixaware",
+        description="prefixaware: the replica that likely holds the prefix, balanced by load. "
+        "session: one replica per session id. roundrobin: in turn.",
+    )
+    request_timeout_seconds: Whole = Field(
+        default=600, ge=10, le=3600, description="Longest a request may take."
+    )
+    max_payload_mib: Whole = Field(default=16, ge=1, le=512, description="Largest request body.")
+
+
+class GrafanaConfig(Block):
+    """The Managed Grafana workspace."""
+
+    auth: Literal["sso", "saml"] = Field(
+        default="sso",
+        description="How people sign in. sso needs IAM Identity Center enabled in the account; "
+        "saml lets the identity provider be connected later.",
+    )
+    access: Literal["private", "public"] = Field(
+        default="private",
+        description="public puts the sign-in page on the internet; private admits only the VPC.",
+    )
+    version: str | None = Field(
+        default=None, description="Grafana version, in quotes. Without it AWS's current one."
+    )
+
+
+class ObservabilityConfig(Block):
+    """Managed Prometheus and Managed Grafana."""
+
+    enabled: Switch = Field(default=True, description="False leaves the whole stack out.")
+    retention_days: Whole = Field(
+        default=150, ge=1, le=1095, description="Days that metrics are kept."
+    )
+    scrape_interval_seconds: Whole = Field(
+        default=30, ge=30, le=300, description="The managed collector takes no less than 30."
+    )
+    grafana: GrafanaConfig = Field(
+        default=GrafanaConfig(), description="The dashboards' workspace."
+    )
+
+
+class ImagesConfig(Block):
+    """Images to use instead of the catalog's, for instance from your own registry, by digest."""
+
+    engine: ImageReference | None = Field(default=None, description="vLLM and LMCache.")
+    router: ImageReference | None = Field(default=None, description="vllm-router.")
+    curvine: ImageReference | None = Field(default=None, description="Curvine master and worker.")
+    curvine_csi: ImageReference | None = Field(default=None, description="Curvine CSI driver.")
+    csi_provisioner: ImageReference | None = Field(default=None, description="CSI sidecar.")
+    csi_registrar: ImageReference | None = Field(default=None, description="CSI sidecar.")
+    jobs: ImageReference | None = Field(
+        default=None, description="Python, for the Job that makes the cache key."
+    )
+    nvidia_device_plugin: ImageReference | None = Field(
+        default=None, description="NVIDIA's device plugin."
+    )
+    efa_device_plugin: ImageReference | None = Field(
+        default=None, description="EFA's device plugin."
+    )
+    health_agent: ImageReference | None = Field(
+        default=None, description="HyperPod's health monitoring agent; its registry is regional."
+    )
+
+
+class ServingConfig(Block):
+    """A whole deployment file."""
+
+    name: Annotated[str, _short_name(_MAX_NAME)] = Field(
+        examples=["kascade"],
+        description="Name of the deployment; every stack and cluster name begins with it.",
+    )
+    region: str = Field(examples=["us-west-2"], description="AWS region.")
+    zones: tuple[str, ...] = Field(
+        examples=[["us-west-2a", "us-west-2b"]],
+        min_length=2,
+        max_length=4,
+        description="Availability zones, at least two (EKS needs them).",
+    )
+    account: Annotated[str, _matching(re.compile(r"\d{12}"), "12 digits")] | None = Field(
+        default=None,
+        description="AWS account, in quotes. Without it the templates fit any account.",
+    )
+    tags: dict[str, str] = Field(default={}, description="Tags on every AWS resource.")
+    instance_groups: tuple[InstanceGroupConfig, ...] = Field(
+        min_length=1, max_length=20, description="HyperPod instance groups."
+    )
+    models: tuple[ModelConfig, ...] = Field(
+        min_length=1, max_length=40, description="What is served."
+    )
+    hyperpod: HyperPodConfig = Field(
+        default=HyperPodConfig(), description="Settings of all groups."
+    )
+    kubernetes: KubernetesConfig = Field(default=KubernetesConfig(), description="The EKS cluster.")
+    network: NetworkConfig = Field(default=NetworkConfig(), description="The VPC.")
+    cache: CacheConfig = Field(default=CacheConfig(), description="The KV cache below the GPU.")
+    router: RouterConfig = Field(default=RouterConfig(), description="What picks the replica.")
+    observability: ObservabilityConfig = Field(
+        default=ObservabilityConfig(), description="Metrics and dashboards."
+    )
+    images: ImagesConfig = Field(
+        default=ImagesConfig(), description="Images instead of the catalog's pinned ones."
+    )

@@ -1,0 +1,67 @@
+"""What went wrong, as sentences: what was given, what is allowed, what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+ConfigPath = tuple[str | int, ...]
+"""A place in a configuration file, outermost key first: ``("models", 0, "replicas")``."""
+
+
+def format_path(path: ConfigPath) -> str:
+    """Write a path the way people say it.
+
+    >>> format_path(("models", 0, "replicas"))
+    'models[0].replicas'
+    >>> format_path(())
+    '(whole file)'
+    """
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text or "(whole file)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One mistake in a configuration.
+
+    Attributes:
+        path: Where the mistake stands.
+        message: What was given, what is allowed and what to change, in one or two sentences.
+        also_reads: Other places the check looked at. When one of those is broken itself, this
+            problem may be a mere consequence and is left out of the report.
+        line: Line in the file, counted from 1, or None where no file is known.
+    """
+
+    path: ConfigPath
+    message: str
+    also_reads: tuple[ConfigPath, ...] = ()
+    line: int | None = None
+
+    def __str__(self) -> str:
+        """Write ``line N: path: message``."""
+        where = f"line {self.line}: " if self.line is not None else ""
+        return f"{where}{format_path(self.path)}: {self.message}"
+
+
+class KascadeError(Exception):
+    """Base of every error that a person can cure by changing their input."""
+
+
+class InvalidConfigError(KascadeError):
+    """A configuration that cannot be deployed, with every mistake found in it.
+
+    Attributes:
+        source: File name, or a word such as ``configuration`` where there is no file.
+        problems: All mistakes, in file order.
+    """
+
+    def __init__(self, source: str, problems: Iterable[Problem]) -> None:
+        self.source = source
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        lines = [f"{source}: {count} problem{'s' if count != 1 else ''}, nothing was written"]
+        lines += [f"  {problem}" for problem in self.problems]
+        super().__init__("\n".join(lines))

@@ -1,0 +1,1 @@
+"""Consequence: every number that follows from the intent, each with its reason."""

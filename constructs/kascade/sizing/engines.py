@@ -1,0 +1,491 @@
+"""From one model of the configuration to its engine plan."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Final
+
+from kascade.catalog.instances import InstanceType
+from kascade.catalog.models import ModelFacts
+from kascade.config.model import InstanceGroupConfig, ModelConfig, ServingConfig
+from kascade.errors import ConfigPath, Problem
+from kascade.sizing import gpu, host, transfer
+from kascade.sizing.nodes import Packing
+from kascade.sizing.plan import (
+    ContainerSize,
+    EngineFigures,
+    EnginePlan,
+    Figure,
+    L2Plan,
+    LMCachePlan,
+)
+from kascade.units import GIB, MIB, format_bytes, format_count
+
+VLLM_PORT: Final = 8000
+LMCACHE_PORT: Final = 5555
+LMCACHE_HTTP_PORT: Final = 8080
+MQ_TIMEOUT_SECONDS: Final = 60
+"""vLLM gives up on an absent LMCache server after this; the connector's default is 300."""
+
+L2_WORKERS: Final = 16
+"""Parallel chunk reads; Curvine's published fio runs need 16 to use the network."""
+
+L2_EVICT_AT: Final = 0.9
+L2_EVICT_RATIO: Final = 0.1
+DRAIN_SECONDS: Final = 120
+LOAD_BASE_SECONDS: Final = 600
+DOWNLOAD_BYTES_PER_SECOND: Final = 100 * MIB
+"""Slowest download of weights that the startup probe waits for; an assumption."""
+
+WEIGHTS_SPARE: Final = 1.25
+HASH_ALGORITHM: Final = "blake3"
+"""LMCache's default; file names do not depend on PYTHONHASHSEED with it."""
+
+CLIENT_TIMEOUT_MS: Final = 5000
+"""Curvine waits two minutes by default; a lost master should be a miss, not a hung request."""
+
+CACHE_MOUNT: Final = "/mnt/kv"
+KEY_SECRET: Final = "kv-cache-key"  # noqa: S105  (the Secret's name, not its content)
+
+
+@dataclass(slots=True, kw_only=True)
+class EngineInput:
+    """What is known before an engine is sized.
+
+    Attributes:
+        index: Place of the model in the file.
+        packing: Where all engines of the group stand.
+        usd_per_hour: Price of one instance of the group.
+    """
+
+    index: int
+    model: ModelConfig
+    facts: ModelFacts
+    group: InstanceGroupConfig
+    group_index: int
+    instance: InstanceType
+    packing: Packing
+    config: ServingConfig
+    image: str
+    usd_per_hour: Figure
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    @property
+    def tp(self) -> int:
+        """Tensor parallel size."""
+        return self.model.tensor_parallel
+
+    def path(self, name: str) -> ConfigPath:
+        """Path of one of the model's fields."""
+        return ("models", self.index, name)
+
+    def refuse(self, name: str, message: str, *also_reads: ConfigPath) -> None:
+        """Note a problem at one of the model's fields."""
+        self.problems.append(
+            Problem(
+                path=self.path(name), message=message, also_reads=(*self.read_paths, *also_reads)
+            )
+        )
+
+    @property
+    def read_paths(self) -> tuple[ConfigPath, ...]:
+        """Fields that every engine's sizing reads."""
+        fields = ("model", "config_json", "tensor_parallel", "quantization", "instance_group")
+        return (
+            *(self.path(name) for name in fields),
+            ("instance_groups", self.group_index, "instance_type"),
+        )
+
+    def warn(self, name: str, message: str) -> None:
+        """Note something that deploys but deserves a look."""
+        self.warnings.append(Problem(path=self.path(name), message=message))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSizing:
+    """What stands on each GPU of a replica."""
+
+    utilization: float
+    weights: int
+    kv_per_gpu: int
+    l0_tokens: int
+    l0_reason: str
+    max_model_len: int
+
+
+def check_parallelism(given: EngineInput) -> bool:
+    """Refuse tensor parallel sizes that the model or the node cannot take."""
+    facts, tp, model = given.facts, given.tp, given.model
+    if tp > given.instance.gpus:
+        given.refuse(
+            "tensor_parallel",
+            f"got {tp}, but {given.group.instance_type} has {given.instance.gpus} GPU"
+            f"{'s' if given.instance.gpus > 1 else ''}; a replica cannot span instances. Lower it "
+            "or choose a larger type",
+        )
+        return False
+    if facts.attention_heads % tp or (facts.kv_heads % tp and tp % facts.kv_heads):
+        fitting = [
+            n
+            for n in range(1, given.instance.gpus + 1)
+            if facts.attention_heads % n == 0
+            and (facts.kv_heads % n == 0 or n % facts.kv_heads == 0)
+        ]
+        given.refuse(
+            "tensor_parallel",
+            f"got {tp}, which does not divide the {facts.attention_heads} attention heads and "
+            f"{facts.kv_heads} KV heads of {model.model}; allowed on this type: "
+            f"{', '.join(map(str, fitting))}",
+        )
+        return False
+    return True
+
+
+def size_gpu(given: EngineInput) -> GpuSizing | None:
+    """Size weights and L0; None when the model does not fit."""
+    model, facts, tp = given.model, given.facts, given.tp
+    memory = given.instance.gpu.memory_mib * MIB
+    weights = gpu.weights_per_gpu(facts, tensor_parallel=tp, quantization=model.quantization)
+    kv = gpu.kv_bytes_per_token(facts, kv_cache_dtype=model.kv_cache_dtype, tensor_parallel=tp)
+    utilization = model.gpu_memory_utilization or gpu.gpu_memory_utilization(memory)
+    spare = memory * (1 - utilization)
+    if spare < gpu.LMCACHE_CONTEXT_BYTES:
+        most = gpu.gpu_memory_utilization(memory)
+        given.refuse(
+            "gpu_memory_utilization",
+            f"got {utilization}, which leaves {format_bytes(spare)} of GPU memory; the LMCache "
+            f"server's own context takes {format_bytes(gpu.LMCACHE_CONTEXT_BYTES)} of it. Use at "
+            f"most {most}",
+        )
+    if model.kv_cache_dtype == "fp8" and not given.instance.gpu.fp8:
+        given.warn(
+            "kv_cache_dtype",
+            f"{given.instance.gpu.name} has no fp8 arithmetic; vLLM converts in software",
+        )
+    activations = gpu.activation_bytes(
+        facts,
+        max_batched_tokens=model.max_batched_tokens,
+        max_num_seqs=model.max_num_seqs,
+        tensor_parallel=tp,
+    )
+    pool = gpu.kv_pool_bytes(
+        gpu_memory_bytes=memory,
+        utilization=utilization,
+        weights=weights,
+        activations=activations,
+        tensor_parallel=tp,
+    )
+    tokens = gpu.tokens_in(pool, bytes_per_token=kv, unit_tokens=given.config.cache.block_size)
+    taken = (
+        f"{format_bytes(weights)} of weights, {format_bytes(activations)} of activations and "
+        f"{format_bytes(gpu.CUDA_GRAPH_BYTES)} of CUDA graphs"
+    )
+    budget = f"{utilization:g} of {format_bytes(memory)}"
+    if tokens < given.config.cache.chunk_size:
+        given.refuse(
+            "model",
+            f"{model.model} does not fit {tp} x {given.instance.gpu.name}: {taken} on each GPU "
+            f"leave no room for KV blocks in {budget}. Raise tensor_parallel, quantize, lower "
+            "max_batched_tokens or choose a larger type",
+        )
+        return None
+    reason = f"({budget} - {taken}) / {format_bytes(kv)} a token"
+    longest = _max_model_len(given, tokens)
+    return GpuSizing(
+        utilization=utilization,
+        weights=weights,
+        kv_per_gpu=kv,
+        l0_tokens=tokens,
+        l0_reason=reason,
+        max_model_len=longest,
+    )
+
+
+def _max_model_len(given: EngineInput, l0_tokens: int) -> int:
+    limit, wanted = given.facts.context_limit, given.model.max_model_len
+    chunk = given.config.cache.chunk_size
+    if wanted is None:
+        return min(limit, l0_tokens // chunk * chunk)
+    if wanted > limit:
+        given.refuse(
+            "max_model_len",
+            f"got {wanted}; {given.model.model} takes at most {limit} tokens",
+            given.path("model"),
+        )
+    if wanted > l0_tokens:
+        given.refuse(
+            "max_model_len",
+            f"got {wanted}, but L0 holds {l0_tokens} tokens of this model on "
+            f"{given.tp} x {given.instance.gpu.name}, and vLLM does not start when one request "
+            f"cannot fit. Use at most {l0_tokens // chunk * chunk}, kv_cache_dtype: fp8 or more "
+            "GPUs",
+        )
+    return wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSizing:
+    """What stands in the host's RAM for one replica."""
+
+    l1_gib: int
+    l1_reason: str
+    engine: ContainerSize
+    server: ContainerSize
+    shm_mib: int
+
+
+def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizing | None:
+    """Size L1 and both containers; None when they do not fit."""
+    percentage = given.config.hyperpod.tiered_storage_percentage
+    share = host.host_share(
+        given.instance, gpus=given.tp, tiered_percentage=percentage, carried=carried
+    )
+    shm = host.SHM_PER_GPU_MIB * given.tp
+    engine = host.engine_mib(given.tp)
+    room = host.l1_room_gib(share, given.tp)
+    wanted = given.config.cache.l1.capacity_gib
+    parts = (
+        f"{given.instance.allocatable_ram_mib / 1024:,.0f} GiB allocatable - "
+        f"{share.tiered_mib / 1024:,.1f} tiered storage - {share.daemon_mib / 1024:,.1f} daemons - "
+        f"{host.PAGE_CACHE_SPARE_MIB / 1024:,.0f} spare"
+    )
+    if given.tp != given.instance.gpus:
+        parts = f"({parts}) x {given.tp}/{given.instance.gpus} of the GPUs"
+    parts += (
+        f" - {engine / 1024:,.0f} engine - {shm / 1024:,.0f} /dev/shm - "
+        f"{host.LMCACHE_OVERHEAD_MIB / 1024:,.0f} LMCache itself"
+    )
+    if room < 1 or (wanted or 0) > room:
+        asked = f"{wanted} GiB of L1 are asked for" if wanted else "L1 needs at least 1 GiB"
+        place = ("cache", "l1", "capacity_gib") if wanted else given.path("instance_group")
+        given.problems.append(
+            Problem(
+                path=place,
+                message=f"the RAM of {given.group.instance_type} is overcommitted for "
+                f"{given.model.name}: {asked}, but {max(room, 0)} GiB are left ({parts}). Lower "
+                "cache.l1.capacity_gib or hyperpod.tiered_storage_percentage, or choose a type "
+                "with more RAM",
+                also_reads=(
+                    *given.read_paths,
+                    ("hyperpod", "tiered_storage_percentage"),
+                    ("cache", "l1"),
+                ),
+            )
+        )
+        return None
+    server_cpu = host.LMCACHE_CPU_MILLIS + host.LMCACHE_CPU_PER_GPU_MILLIS * given.tp
+    engine_cpu = min(share.cpu_millis - server_cpu, host.ENGINE_CPU_PER_GPU_MILLIS * given.tp)
+    if engine_cpu < host.ENGINE_MIN_CPU_MILLIS:
+        given.refuse(
+            "instance_group",
+            f"{given.group.instance_type} leaves {max(0, share.cpu_millis)} thousandths of a CPU "
+            f"to {given.model.name} after its daemons; {server_cpu + host.ENGINE_MIN_CPU_MILLIS} "
+            "are needed. Choose a type with more vCPUs",
+        )
+        return None
+    l1 = wanted or room
+    return HostSizing(
+        l1_gib=l1,
+        l1_reason=f"as configured, of {room} GiB possible" if wanted else parts,
+        engine=ContainerSize(cpu_millis=engine_cpu, memory_mib=engine + shm),
+        server=ContainerSize(
+            cpu_millis=server_cpu, memory_mib=l1 * 1024 + host.LMCACHE_OVERHEAD_MIB
+        ),
+        shm_mib=shm,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class L2Share:
+    """One engine's part of the pool."""
+
+    capacity_gib: int
+    reason: str
+
+
+def plan_engine(
+    given: EngineInput, *, gpus: GpuSizing, ram: HostSizing, l2: L2Share | None
+) -> EnginePlan:
+    """Put one engine's plan together."""
+    model, config, tp = given.model, given.config, given.tp
+    surge = 1 if given.packing.can_surge(tp) else 0
+    if not surge and model.replicas == 1:
+        given.warn(
+            "replicas",
+            f"one replica and no free GPU: {model.name} is down during every roll-out. Two "
+            "replicas, or one more instance, avoid that",
+        )
+    shares = tp < given.instance.gpus
+    if shares:
+        given.warn(
+            "tensor_parallel",
+            f"{model.name} takes {tp} of {given.instance.gpus} GPUs of a node. Its LMCache server "
+            "sees all of them, and CUDA IPC between containers with different views was reported "
+            "to mismatch devices (LMCache PR 2128); prefer types whose GPUs one replica fills",
+        )
+    return EnginePlan(
+        name=model.name,
+        namespace=config.name,
+        image=given.image,
+        model=model.model,
+        served_name=model.model,
+        replicas=model.replicas,
+        group=given.group.name,
+        instance_type=given.group.instance_type,
+        gpus=tp,
+        dtype=given.facts.dtype,
+        kv_cache_dtype=model.kv_cache_dtype,
+        quantization=model.quantization,
+        max_model_len=gpus.max_model_len,
+        block_size=config.cache.block_size,
+        max_num_seqs=model.max_num_seqs,
+        max_batched_tokens=model.max_batched_tokens,
+        gpu_memory_utilization=gpus.utilization,
+        port=VLLM_PORT,
+        size=ram.engine,
+        shm_mib=ram.shm_mib,
+        weights_volume_gib=int(_checkpoint_bytes(given) * WEIGHTS_SPARE // GIB) + 5,
+        load_timeout_seconds=LOAD_BASE_SECONDS
+        + int(_checkpoint_bytes(given) // DOWNLOAD_BYTES_PER_SECOND),
+        drain_seconds=DRAIN_SECONDS,
+        max_surge=surge,
+        max_unavailable=1 - surge,
+        huggingface_secret=model.huggingface_token_secret,
+        taint_keys=tuple(taint.key for taint in given.group.taints),
+        shares_node=shares,
+        lmcache=LMCachePlan(
+            port=LMCACHE_PORT,
+            http_port=LMCACHE_HTTP_PORT,
+            chunk_size=config.cache.chunk_size,
+            hash_algorithm=HASH_ALGORITHM,
+            l1_gb=ram.l1_gib,
+            l1_eviction_policy="LRU",
+            prefetch_policy="retain",
+            max_workers=tp,
+            mq_timeout_seconds=MQ_TIMEOUT_SECONDS,
+            size=ram.server,
+            l2=_l2_plan(given, l2),
+        ),
+        figures=_figures(given, gpus=gpus, ram=ram, l2=l2),
+    )
+
+
+def _checkpoint_bytes(given: EngineInput) -> float:
+    return given.facts.parameters * given.facts.weight_bytes_per_parameter
+
+
+def _l2_plan(given: EngineInput, l2: L2Share | None) -> L2Plan | None:
+    settings = given.config.cache.l2
+    if l2 is None or settings.kind != "curvine":
+        return None
+    directory = _directory(given, settings.integrity)
+    fixed = f"{directory} {settings.ttl_hours} {CLIENT_TIMEOUT_MS}"
+    return L2Plan(
+        volume=f"kv-{given.model.name}-{hashlib.sha256(fixed.encode()).hexdigest()[:6]}",
+        directory=directory,
+        mount_path=CACHE_MOUNT,
+        # LMCache makes missing directories through the mount, which would stamp them with the
+        # volume's time to live; so the volume itself is the base path and nothing is made below.
+        base_path=CACHE_MOUNT,
+        capacity_gb=l2.capacity_gib,
+        workers=L2_WORKERS,
+        evict_at=L2_EVICT_AT,
+        evict_ratio=L2_EVICT_RATIO,
+        key_secret=KEY_SECRET if settings.integrity == "aesgcm" else None,
+    )
+
+
+def _directory(given: EngineInput, integrity: str) -> str:
+    """Everything that must agree between two replicas that share files, as a path.
+
+    LMCache's file names hold the model string and the rank layout, but not the rest of it.
+    """
+    model, cache = given.model, given.config.cache
+    kind = given.facts.dtype if model.kv_cache_dtype == "auto" else model.kv_cache_dtype
+    weights = f"-{model.quantization}" if model.quantization else ""
+    return (
+        f"/kv/{model.name}/{model.model.replace('/', '--')}{weights}/{kind}-tp{given.tp}"
+        f"-c{cache.chunk_size}-{HASH_ALGORITHM}-{integrity}"
+    )
+
+
+def _figures(
+    given: EngineInput, *, gpus: GpuSizing, ram: HostSizing, l2: L2Share | None
+) -> EngineFigures:
+    facts, tp, usd = given.facts, given.tp, given.usd_per_hour
+    chunk = given.config.cache.chunk_size
+    kv_all = gpus.kv_per_gpu * tp
+    kv_model = gpu.kv_bytes_per_token(facts, kv_cache_dtype=given.model.kv_cache_dtype)
+    value = "1 byte" if given.model.kv_cache_dtype == "fp8" else "2 bytes"
+    if facts.mla is not None:
+        kv_reason = (
+            f"{facts.layers} layers x ({facts.mla.kv_lora_rank} + {facts.mla.qk_rope_head_dim}) "
+            f"latent values x {value}"
+        )
+    else:
+        kv_reason = (
+            f"2 x {facts.layers} layers x {facts.kv_heads} KV heads x {facts.head_dim} x {value}"
+        )
+    prefill = transfer.prefill_tokens_per_second(facts, given.instance.gpu, tensor_parallel=tp)
+    load = transfer.l2_bytes_per_second(given.instance.network_gbps)
+    even = transfer.break_even_tokens(
+        prefill_rate=prefill, load_rate_bytes=load, bytes_per_token=kv_all
+    )
+    load_reason = transfer.l2_rate_reason(given.instance.network_gbps)
+    even_reason = (
+        f"{transfer.LOAD_OVERHEAD_SECONDS:g} s overhead over "
+        f"{1e3 / prefill:.3f} ms computed - {1e3 * kv_all / load:.3f} ms loaded a token"
+        if even is not None
+        else f"loading a token takes {1e3 * kv_all / load:.3f} ms, computing it {1e3 / prefill:.3f}"
+    )
+    l1_tokens = gpu.tokens_in(ram.l1_gib * GIB, bytes_per_token=kv_all, unit_tokens=chunk)
+    l2_bytes = l2.capacity_gib * GIB if l2 is not None else 0
+    return EngineFigures(
+        weights_per_gpu=Figure(
+            value=gpus.weights,
+            unit="bytes",
+            reason=f"{format_count(facts.parameters)} parameters x "
+            f"{gpus.weights * tp / facts.parameters:.2g} bytes / {tp} GPU{'s' if tp > 1 else ''}",
+        ),
+        kv_per_token=Figure(value=kv_model, unit="bytes/token", reason=kv_reason),
+        kv_per_token_per_gpu=Figure(
+            value=gpus.kv_per_gpu,
+            unit="bytes/token",
+            reason="one GPU holds all"
+            if tp == 1
+            else "whole on each GPU"
+            if facts.mla is not None
+            else f"{max(1, facts.kv_heads // tp)} of {facts.kv_heads} KV heads on each GPU",
+        ),
+        l0_tokens=Figure(value=gpus.l0_tokens, unit="tokens", reason=gpus.l0_reason),
+        l1_tokens=Figure(
+            value=l1_tokens,
+            unit="tokens",
+            reason=f"{ram.l1_gib} GiB / {format_bytes(kv_all)} a token, in chunks of {chunk}",
+        ),
+        l2_tokens=Figure(
+            value=gpu.tokens_in(l2_bytes, bytes_per_token=kv_all, unit_tokens=chunk),
+            unit="tokens",
+            reason=l2.reason if l2 is not None else "no L2",
+        ),
+        prefill_rate=Figure(
+            value=round(prefill),
+            unit="tokens/s",
+            reason=f"{tp} x {given.instance.gpu.bf16_tflops:g} TFLOP/s x "
+            f"{transfer.MODEL_FLOPS_UTILIZATION:g} assumed / (2 x "
+            f"{format_count(facts.active_parameters)} parameters)",
+        ),
+        l2_load_rate=Figure(value=round(load), unit="bytes/s", reason=load_reason),
+        break_even_tokens=None
+        if even is None
+        else Figure(value=even, unit="tokens", reason=even_reason),
+        break_even_reason=even_reason,
+        usd_per_hour=Figure(
+            value=round(usd.value * tp / given.instance.gpus, 4),
+            unit="USD/h",
+            reason=f"{tp} of {given.instance.gpus} GPUs of {given.group.instance_type}, "
+            f"{usd.reason}",
+        ),
+    )

@@ -1,0 +1,209 @@
+"""What a node holds beside its GPUs: daemons, engines, L1. Memory in MiB, CPU in thousandths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kascade.catalog.instances import InstanceType
+
+PAGE_CACHE_SPARE_MIB: Final = 1024
+"""RAM left to the page cache and to estimates that are a little off."""
+
+ENGINE_BASE_MIB: Final = 6144
+ENGINE_PER_GPU_MIB: Final = 2048
+"""Host memory of vLLM: an API server and engine core, and one worker per GPU. A CPU engine was
+measured at 3.3 GB; CUDA contexts and pinned buffers are assumed to double that."""
+
+SHM_PER_GPU_MIB: Final = 1024
+"""Shared memory of an engine: message queues between vLLM's processes; the usual 64 MiB is too
+little with tensor parallelism."""
+
+LMCACHE_OVERHEAD_MIB: Final = 2048
+"""The LMCache server beside its L1: 1.5 GB measured with an L1 of 1 GB, and data in flight."""
+
+LMCACHE_CPU_MILLIS: Final = 500
+LMCACHE_CPU_PER_GPU_MILLIS: Final = 250
+ENGINE_MIN_CPU_MILLIS: Final = 1000
+ENGINE_CPU_PER_GPU_MILLIS: Final = 3000
+"""vLLM keeps about one core busy per process; requests above it only help tokenizing."""
+
+SMALL_NODE_RAM_GIB: Final = 64
+"""Nodes up to this size get the small Curvine containers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """A pod that every node of a group carries.
+
+    Attributes:
+        memory_mib: Its limit, or an estimate where its maker sets none.
+        cpu_millis: Its request.
+    """
+
+    name: str
+    memory_mib: int
+    cpu_millis: int
+    reason: str
+
+
+def curvine_worker_mib(instance: InstanceType) -> int:
+    """Memory of a Curvine worker on an instance type."""
+    return 2048 if instance.ram_gib <= SMALL_NODE_RAM_GIB else 4096
+
+
+CURVINE_WORKER_SMALL_CPU: Final = 250
+CURVINE_WORKER_CPU: Final = 1000
+CURVINE_CSI_MIB: Final = 3072
+CURVINE_CSI_CPU: Final = 250
+
+
+def curvine_worker_cpu(instance: InstanceType) -> int:
+    """CPU request of a Curvine worker on an instance type."""
+    small = instance.ram_gib <= SMALL_NODE_RAM_GIB
+    return CURVINE_WORKER_SMALL_CPU if small else CURVINE_WORKER_CPU
+
+
+def daemons(instance: InstanceType, *, curvine: bool, tiered_storage: bool) -> tuple[Daemon, ...]:
+    """Every pod that stands on a node before any engine.
+
+    Args:
+        instance: The node's type.
+        curvine: True when L2 is Curvine.
+        tiered_storage: True when HyperPod's managed tier is on. Its daemon's RAM is the
+            percentage, counted apart; here it only takes a pod slot.
+
+    >>> from kascade.catalog.instances import INSTANCES
+    >>> small = daemons(INSTANCES["ml.g6e.2xlarge"], curvine=True, tiered_storage=True)
+    >>> len(small), [d.name for d in small if "efa" in d.name]
+    (9, [])
+    """
+    found = [
+        Daemon(name="aws-node", memory_mib=200, cpu_millis=50, reason="VPC CNI, estimate"),
+        Daemon(name="kube-proxy", memory_mib=64, cpu_millis=100, reason="EKS add-on, estimate"),
+        Daemon(
+            name="eks-pod-identity-agent",
+            memory_mib=64,
+            cpu_millis=20,
+            reason="EKS add-on, estimate",
+        ),
+        Daemon(name="ebs-csi-node", memory_mib=256, cpu_millis=30, reason="EKS add-on, estimate"),
+        Daemon(
+            name="health-monitoring-agent",
+            memory_mib=512,
+            cpu_millis=500,
+            reason="request and limit in HyperPod's chart",
+        ),
+        Daemon(
+            name="nvidia-device-plugin",
+            memory_mib=128,
+            cpu_millis=50,
+            reason="sets none, estimate",
+        ),
+    ]
+    if instance.efa_interfaces:
+        found.append(
+            Daemon(
+                name="efa-device-plugin",
+                memory_mib=64,
+                cpu_millis=10,
+                reason="requests 20 Mi in its chart, estimate",
+            )
+        )
+    if curvine:
+        found.append(
+            Daemon(
+                name="curvine-csi-node",
+                memory_mib=CURVINE_CSI_MIB,
+                cpu_millis=CURVINE_CSI_CPU,
+                reason="our limit",
+            )
+        )
+        if instance.nvme_gb:
+            found.append(
+                Daemon(
+                    name="curvine-worker",
+                    memory_mib=curvine_worker_mib(instance),
+                    cpu_millis=curvine_worker_cpu(instance),
+                    reason="our limit",
+                )
+            )
+    if tiered_storage:
+        found.append(
+            Daemon(
+                name="ai-toolkit",
+                memory_mib=0,
+                cpu_millis=100,
+                reason="its RAM is the tiered-storage percentage; CPU is an estimate",
+            )
+        )
+    return tuple(found)
+
+
+def allocatable_cpu_millis(vcpus: int) -> int:
+    """CPU that EKS leaves to pods: it reserves 6 %, 1 %, 0.5 %, 0.5 % and 0.25 % of the rest.
+
+    >>> allocatable_cpu_millis(16)
+    15890
+    """
+    reserved = 60 + 10 * (vcpus > 1) + 5 * min(2, max(0, vcpus - 2)) + 2.5 * max(0, vcpus - 4)
+    return int(vcpus * 1000 - reserved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostShare:
+    """RAM and CPU of one engine pod, by its share of the node's GPUs."""
+
+    ram_mib: int
+    cpu_millis: int
+    tiered_mib: int
+    daemon_mib: int
+
+
+def host_share(
+    instance: InstanceType,
+    *,
+    gpus: int,
+    tiered_percentage: int | None,
+    carried: tuple[Daemon, ...],
+) -> HostShare:
+    """What one engine pod may use of a node.
+
+    Args:
+        instance: The node's type.
+        gpus: GPUs of the pod.
+        tiered_percentage: Share of all RAM lent to HyperPod's managed tier.
+        carried: The node's daemons.
+
+    Returns:
+        The share; negative RAM when the daemons alone are too large.
+    """
+    tiered = instance.ram_gib * 1024 * (tiered_percentage or 0) // 100
+    daemon_mib = sum(daemon.memory_mib for daemon in carried)
+    ram = instance.allocatable_ram_mib - tiered - daemon_mib - PAGE_CACHE_SPARE_MIB
+    cpu = allocatable_cpu_millis(instance.vcpus) - sum(d.cpu_millis for d in carried)
+    return HostShare(
+        ram_mib=ram * gpus // instance.gpus,
+        cpu_millis=cpu * gpus // instance.gpus,
+        tiered_mib=tiered,
+        daemon_mib=daemon_mib,
+    )
+
+
+def engine_mib(gpus: int) -> int:
+    """Memory of the vLLM container without /dev/shm.
+
+    >>> engine_mib(1), engine_mib(4)
+    (8192, 14336)
+    """
+    return ENGINE_BASE_MIB + ENGINE_PER_GPU_MIB * gpus
+
+
+def l1_room_gib(share: HostShare, gpus: int) -> int:
+    """Whole GiB that one replica can give to L1; below 1 when nothing is left.
+
+    >>> l1_room_gib(HostShare(ram_mib=40_960, cpu_millis=8000, tiered_mib=0, daemon_mib=0), 1)
+    29
+    """
+    rest = share.ram_mib - engine_mib(gpus) - SHM_PER_GPU_MIB * gpus - LMCACHE_OVERHEAD_MIB
+    return rest // 1024

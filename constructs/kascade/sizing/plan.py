@@ -1,0 +1,453 @@
+"""The plan: every number and name that follows from a configuration, ready to be rendered.
+
+Constructs and charts take slices of it. They may format what stands here, never derive more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kascade.errors import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A number with its unit and the reason it has that value."""
+
+    value: float
+    unit: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespaces:
+    """Kubernetes namespaces of one deployment.
+
+    Attributes:
+        serving: Engines and routers.
+        cache: Curvine masters, workers, CSI driver (Pod Security level privileged).
+        hyperpod: HyperPod's own agents; the service fixes this name.
+    """
+
+    serving: str
+    cache: str
+    hyperpod: str
+
+
+# --- AWS ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkPlan:
+    """VPC of one deployment.
+
+    Attributes:
+        nat_gateways: One per zone or one in all; 0 closes the network.
+        private_cidrs: Subnets of nodes and pods, one for each zone, in the order of ``zones``.
+        public_cidrs: Subnets of the NAT gateways, likewise.
+        collector_cidrs: Subnets of the managed Prometheus collector's interfaces, likewise;
+            nothing else is in them, so network policies can admit the collector alone. Empty
+            without observability.
+        interface_endpoints: Short service names, such as ``ecr.api``.
+    """
+
+    vpc_cidr: str
+    zones: tuple[str, ...]
+    nat_gateways: int
+    private_cidrs: tuple[str, ...]
+    public_cidrs: tuple[str, ...]
+    collector_cidrs: tuple[str, ...]
+    interface_endpoints: tuple[str, ...]
+    flow_log_retention_days: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddonPlan:
+    """One EKS add-on.
+
+    Attributes:
+        version: Exact version, or None for EKS's default of the cluster's Kubernetes version.
+        needs_nodes: True when its pods must be scheduled before EKS calls it healthy.
+        configuration: The add-on's configuration values.
+    """
+
+    name: str
+    version: str | None
+    needs_nodes: bool
+    configuration: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemGroupPlan:
+    """EKS managed node group for everything that needs no GPU."""
+
+    instance_type: str
+    count: int
+    max_count: int
+    root_volume_gib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceGroupPlan:
+    """One HyperPod instance group.
+
+    Attributes:
+        instance_type: With its ``ml.`` prefix, as HyperPod labels the nodes.
+        zone: The zone of all its instances, or None for any of the deployment's zones.
+        nvme_bytes: Raw NVMe of one instance.
+        volume_gib: Second EBS volume of one instance, for images and logs.
+        cache_worker: True when a Curvine worker runs on each instance.
+        max_pods: Pod slots of one instance.
+        daemonset_pods: Names of the pods that every instance carries before any engine.
+    """
+
+    name: str
+    instance_type: str
+    count: int
+    zone: str | None
+    gpus: int
+    gpu_name: str
+    efa_interfaces: int
+    max_pods: int
+    nvme_bytes: int
+    cache_worker: bool
+    volume_gib: int
+    labels: Mapping[str, str]
+    taints: tuple[tuple[str, str, str], ...]
+    deep_health_checks: tuple[str, ...]
+    daemonset_pods: tuple[str, ...]
+    engines_per_node: int
+    usd_per_hour: Figure
+    allocatable_ram: Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPlan:
+    """EKS and HyperPod.
+
+    Attributes:
+        public_access_cidrs: Who may reach the EKS API from outside; empty keeps it private.
+        tiered_storage_percentage: Share of host RAM lent to HyperPod's managed tier, or None
+            when that tier is off.
+        nvme_mount: Where the instance's NVMe is mounted on the host.
+        cache_host_path: Directory below it that the lifecycle script makes for Curvine.
+    """
+
+    eks_name: str
+    hyperpod_name: str
+    kubernetes_version: str
+    public_access_cidrs: tuple[str, ...]
+    admin_role_arns: tuple[str, ...]
+    addons: tuple[AddonPlan, ...]
+    system_group: SystemGroupPlan
+    groups: tuple[InstanceGroupPlan, ...]
+    tiered_storage_percentage: int | None
+    node_recovery: str
+    nvme_mount: str
+    cache_host_path: str
+    log_retention_days: int
+
+    @property
+    def gpu_instance_types(self) -> tuple[str, ...]:
+        """Types that carry GPUs, sorted, each once."""
+        return tuple(sorted({g.instance_type for g in self.groups if g.gpus}))
+
+    @property
+    def efa_instance_types(self) -> tuple[str, ...]:
+        """Types that carry EFA interfaces, sorted, each once."""
+        return tuple(sorted({g.instance_type for g in self.groups if g.efa_interfaces}))
+
+
+# --- Kubernetes --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformPlan:
+    """HyperPod's in-cluster dependencies and what every namespace shares."""
+
+    namespaces: Namespaces
+    health_agent_image: str
+    device_plugin_image: str
+    efa_plugin_image: str
+    gpu_instance_types: tuple[str, ...]
+    efa_instance_types: tuple[str, ...]
+    taint_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSize:
+    """CPU and memory of one container; the memory limit equals the request unless given."""
+
+    cpu_millis: int
+    memory_mib: int
+    memory_limit_mib: int | None = None
+
+    @property
+    def limit_mib(self) -> int:
+        """Memory limit in MiB."""
+        return self.memory_mib if self.memory_limit_mib is None else self.memory_limit_mib
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvineWorkerPlan:
+    """The Curvine worker DaemonSet of one instance group (data size differs by type)."""
+
+    group: str
+    instance_type: str
+    nodes: int
+    capacity_gb: int
+    size: ContainerSize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvineVolumePlan:
+    """One static volume: a directory of the pool, made by the bootstrap Job, mounted by pods."""
+
+    name: str
+    curvine_path: str
+    claim_namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvinePlan:
+    """Curvine: one pool over the NVMe of every worker node.
+
+    Attributes:
+        masters: 1 or 3; fixed for the life of the pool.
+        client_timeout_ms: Bound on any call to a master or worker, so that a lost one becomes a
+            cache miss instead of a hung request.
+        block_size_mb: Curvine's own block size; holds one KV chunk.
+        ttl_hours: Age at which Curvine deletes a file.
+    """
+
+    namespace: str
+    cluster_id: str
+    image: str
+    csi_image: str
+    provisioner_image: str
+    registrar_image: str
+    jobs_image: str
+    masters: int
+    master_size: ContainerSize
+    csi_size: ContainerSize
+    meta_volume_gib: int
+    journal_volume_gib: int
+    master_rpc_port: int
+    master_journal_port: int
+    master_web_port: int
+    worker_rpc_port: int
+    worker_web_port: int
+    fuse_web_port: int
+    host_path: str
+    nvme_mount: str
+    reserved_gb: int
+    workers: tuple[CurvineWorkerPlan, ...]
+    volumes: tuple[CurvineVolumePlan, ...]
+    block_size_mb: int
+    ttl_hours: int
+    client_timeout_ms: int
+    worker_policy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class L2Plan:
+    """How one engine's LMCache server reaches L2.
+
+    Attributes:
+        volume: Name of the Curvine volume (also of its claim). It ends with a hash of all that
+            cannot be changed in a volume, so that a change makes a new one.
+        directory: The volume's directory in the pool, named by everything that two replicas must
+            agree in to share files.
+        mount_path: Where the claim is mounted in the LMCache container.
+        base_path: Directory below it; holds everything that makes two caches incompatible.
+        capacity_gb: Bound on what one pod writes, so that all pods together fit the pool.
+        key_secret: Secret with the aesgcm key, made inside the cluster, or None without serde.
+    """
+
+    volume: str
+    directory: str
+    mount_path: str
+    base_path: str
+    capacity_gb: int
+    workers: int
+    evict_at: float
+    evict_ratio: float
+    key_secret: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LMCachePlan:
+    """The LMCache multi-process server beside one engine.
+
+    Attributes:
+        l1_gb: L1 in the unit of ``--l1-size-gb`` (LMCache's "GB" is 1024**3 bytes).
+    """
+
+    port: int
+    http_port: int
+    chunk_size: int
+    hash_algorithm: str
+    l1_gb: int
+    l1_eviction_policy: str
+    prefetch_policy: str
+    max_workers: int
+    mq_timeout_seconds: int
+    size: ContainerSize
+    l2: L2Plan | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFigures:
+    """What one replica holds and costs, each number with its reason."""
+
+    weights_per_gpu: Figure
+    kv_per_token: Figure
+    kv_per_token_per_gpu: Figure
+    l0_tokens: Figure
+    l1_tokens: Figure
+    l2_tokens: Figure
+    prefill_rate: Figure
+    l2_load_rate: Figure
+    break_even_tokens: Figure | None
+    break_even_reason: str
+    usd_per_hour: Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnginePlan:
+    """One model: its replicas, its vLLM arguments and its LMCache server.
+
+    Attributes:
+        model: What ``vllm serve`` is given and what stands in every cache key; equal in all pods.
+        served_name: Name in the API; equal to ``model`` so that vLLM's and LMCache's metrics
+            carry one label value.
+        gpus: GPUs of one pod, equal to the tensor parallel size.
+        shares_node: True when several pods of this or another model can stand on one node.
+    """
+
+    name: str
+    namespace: str
+    image: str
+    model: str
+    served_name: str
+    replicas: int
+    group: str
+    instance_type: str
+    gpus: int
+    dtype: str
+    kv_cache_dtype: str
+    quantization: str | None
+    max_model_len: int
+    block_size: int
+    max_num_seqs: int
+    max_batched_tokens: int
+    gpu_memory_utilization: float
+    port: int
+    size: ContainerSize
+    shm_mib: int
+    weights_volume_gib: int
+    load_timeout_seconds: int
+    drain_seconds: int
+    max_surge: int
+    max_unavailable: int
+    huggingface_secret: str | None
+    taint_keys: tuple[str, ...]
+    shares_node: bool
+    lmcache: LMCachePlan
+    figures: EngineFigures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterPlan:
+    """The router in front of one model.
+
+    Attributes:
+        strategy: The user's word, one of AWS's four names.
+        program: Which program serves it.
+        policy: That program's own name for it.
+        reason: Why this program and policy.
+    """
+
+    name: str
+    namespace: str
+    image: str
+    engine: str
+    engine_port: int
+    strategy: str
+    program: str
+    policy: str
+    reason: str
+    replicas: int
+    replicas_reason: str
+    port: int
+    metrics_port: int
+    size: ContainerSize
+    request_timeout_seconds: int
+    max_payload_mib: int
+    max_concurrent_requests: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservabilityPlan:
+    """Managed Prometheus and Managed Grafana.
+
+    Attributes:
+        grafana_public: True leaves the workspace's login page on the internet (sign-in still
+            needed); False admits only the deployment's VPC.
+        grafana_version: Grafana version, such as ``12.4``, or None for the service's default.
+    """
+
+    workspace_alias: str
+    retention_days: int
+    scrape_interval_seconds: int
+    grafana_name: str
+    grafana_version: str | None
+    grafana_auth: str
+    grafana_public: bool
+    folder_uid: str
+    folder_title: str
+    datasource_uid: str
+    log_retention_days: int
+
+
+# --- The whole ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierSummary:
+    """One line of the tier table: what one tier of one model holds in the whole deployment."""
+
+    model: str
+    tier: str
+    where: str
+    size_bytes: int
+    tokens: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingPlan:
+    """Everything that follows from one configuration.
+
+    Attributes:
+        curvine: None when no engine uses Curvine as L2.
+        observability: None when turned off.
+        warnings: What deploys but deserves a look.
+    """
+
+    name: str
+    region: str
+    account: str | None
+    tags: Mapping[str, str]
+    namespaces: Namespaces
+    network: NetworkPlan
+    cluster: ClusterPlan
+    platform: PlatformPlan
+    curvine: CurvinePlan | None
+    engines: tuple[EnginePlan, ...]
+    routers: tuple[RouterPlan, ...]
+    observability: ObservabilityPlan | None
+    tiers: tuple[TierSummary, ...]
+    usd_per_hour: Figure
+    warnings: tuple[Problem, ...]

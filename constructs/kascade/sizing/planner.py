@@ -1,0 +1,716 @@
+"""From a configuration to the plan: the only place where the parts of sizing meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from kascade.catalog.images import IMAGES, health_agent_image
+from kascade.catalog.instances import INSTANCES, OFFERED_IN, PRICE_DATE, PRICE_REGION, InstanceType
+from kascade.catalog.kubernetes import ADDONS
+from kascade.catalog.models import MODELS, ModelFacts
+from kascade.catalog.regions import REGIONS
+from kascade.config.checks import check_config
+from kascade.config.loader import read_config
+from kascade.config.model import CurvineConfig, InstanceGroupConfig, ServingConfig
+from kascade.errors import InvalidConfigError, Problem
+from kascade.sizing import engines as sizing_engines
+from kascade.sizing import host, network, pool
+from kascade.sizing.engines import EngineInput, L2Share
+from kascade.sizing.nodes import Packing, pack
+from kascade.sizing.plan import (
+    AddonPlan,
+    ClusterPlan,
+    ContainerSize,
+    CurvinePlan,
+    CurvineVolumePlan,
+    CurvineWorkerPlan,
+    EnginePlan,
+    Figure,
+    InstanceGroupPlan,
+    Namespaces,
+    NetworkPlan,
+    ObservabilityPlan,
+    PlatformPlan,
+    RouterPlan,
+    ServingPlan,
+    SystemGroupPlan,
+    TierSummary,
+)
+from kascade.sizing.routing import CHOICES
+from kascade.units import GIB
+
+SYSTEM_USD_PER_HOUR: Final = MappingProxyType(
+    {"m7i.xlarge": 0.2016, "m5.xlarge": 0.192, "m5.2xlarge": 0.384}
+)
+EKS_USD_PER_HOUR: Final = 0.10
+"""EKS control plane in standard support, AWS price page."""
+
+BUSY_ENDPOINTS: Final = ("ecr.api", "ecr.dkr", "eks-auth", "logs", "sts")
+"""Worth their price even with NAT: image pulls, logs and credentials."""
+
+CLOSED_ENDPOINTS: Final = (
+    *("ec2", "ec2messages", "ecr.api", "ecr.dkr", "eks", "eks-auth", "elasticloadbalancing"),
+    *("lambda", "logs", "monitoring", "sagemaker.api", "ssm", "ssmmessages", "sts"),
+)
+"""What a VPC without NAT needs: AWS's Terraform module for HyperPod, the APIs that HyperPod's
+operators call, and Lambda for the function that applies manifests."""
+
+
+def plan_file(path: Path | str) -> ServingPlan:
+    """Read a configuration file and plan it.
+
+    Args:
+        path: The YAML file.
+
+    Returns:
+        The plan.
+
+    Raises:
+        InvalidConfigError: With every mistake in the file, those of its shape and those that
+            only show when it is sized.
+    """
+    loaded = read_config(Path(path))
+    if loaded.config is None:
+        raise InvalidConfigError(loaded.source, loaded.problems)
+    planner = _Planner(config=loaded.config, local_models=loaded.local_models)
+    plan = planner.plan(sound=not loaded.problems)
+    loaded = loaded.add(planner.problems)
+    if loaded.problems or plan is None:
+        raise InvalidConfigError(loaded.source, loaded.problems)
+    return plan
+
+
+def plan_serving(
+    config: ServingConfig, *, local_models: Mapping[str, ModelFacts] | None = None
+) -> ServingPlan:
+    """Work out everything that follows from a configuration.
+
+    Args:
+        config: The configuration.
+        local_models: Facts of models that the catalog lacks, by the model's short name.
+
+    Returns:
+        The plan.
+
+    Raises:
+        InvalidConfigError: With every mistake.
+    """
+    planner = _Planner(config=config, local_models=local_models or {})
+    problems = list(check_config(config))
+    plan = planner.plan(sound=not problems)
+    problems += [p for p in planner.problems if p not in problems]
+    if problems or plan is None:
+        raise InvalidConfigError("configuration", problems)
+    return plan
+
+
+@dataclass(slots=True, kw_only=True)
+class _Group:
+    """A group of the file with what is known of its type and engines."""
+
+    index: int
+    config: InstanceGroupConfig
+    instance: InstanceType
+    packing: Packing = field(default_factory=lambda: pack((), nodes=0, gpus_per_node=0))
+    capacity_gib: int = 0
+
+    @property
+    def usd_per_hour(self) -> Figure:
+        """Price of one instance."""
+        if self.config.usd_per_hour is not None:
+            return Figure(value=self.config.usd_per_hour, unit="USD/h", reason="as configured")
+        price = self.instance.usd_per_hour
+        if price is None:
+            return Figure(
+                value=0.0,
+                unit="USD/h",
+                reason="no public price known; set usd_per_hour in the group",
+            )
+        return Figure(
+            value=price,
+            unit="USD/h",
+            reason=f"EC2 on demand, {PRICE_REGION}, {PRICE_DATE}; HyperPod's own price may be 15 "
+            "to 40 % higher",
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Planner:
+    """Collects problems on the way, so that one run reports all."""
+
+    config: ServingConfig
+    local_models: Mapping[str, ModelFacts]
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def plan(self, *, sound: bool) -> ServingPlan | None:
+        """Return the plan, or None when there are problems.
+
+        Args:
+            sound: False when mistakes are known already; then this only finds further ones.
+        """
+        groups = self._groups()
+        inputs = self._inputs(groups)
+        self._place(groups, inputs)
+        self._pool_capacity(groups)
+        carried = {name: self._daemons(group) for name, group in groups.items()}
+        engines = self._engines(groups, inputs, carried)
+        self._pod_slots(groups, carried)
+        self._general_warnings(groups)
+        if self.problems or not sound:
+            return None
+        return self._assemble(groups, engines, carried)
+
+    # --- inputs ---------------------------------------------------------------------------
+
+    def _groups(self) -> dict[str, _Group]:
+        return {
+            group.name: _Group(index=index, config=group, instance=INSTANCES[group.instance_type])
+            for index, group in enumerate(self.config.instance_groups)
+            if group.instance_type in INSTANCES
+        }
+
+    def _inputs(self, groups: Mapping[str, _Group]) -> list[EngineInput]:
+        inputs = []
+        only = next(iter(groups)) if len(self.config.instance_groups) == 1 and groups else None
+        for index, model in enumerate(self.config.models):
+            group = groups.get(model.instance_group or only or "")
+            facts = self.local_models.get(model.name) or MODELS.get(model.model)
+            if group is None or facts is None:
+                continue
+            inputs.append(
+                EngineInput(
+                    index=index,
+                    model=model,
+                    facts=facts,
+                    group=group.config,
+                    group_index=group.index,
+                    instance=group.instance,
+                    packing=group.packing,
+                    config=self.config,
+                    image=self._image("engine"),
+                    usd_per_hour=group.usd_per_hour,
+                )
+            )
+        return inputs
+
+    def _place(self, groups: Mapping[str, _Group], inputs: Sequence[EngineInput]) -> None:
+        for group in groups.values():
+            all_here = [given for given in inputs if given.group is group.config]
+            # An engine larger than an instance is refused elsewhere, with its own sentence.
+            mine = [given for given in all_here if given.tp <= group.instance.gpus]
+            wanted = [given.tp for given in mine for _ in range(given.model.replicas)]
+            count = group.config.count
+            packing = pack(wanted, nodes=count, gpus_per_node=group.instance.gpus)
+            group.packing = packing
+            for given in all_here:
+                given.packing = packing
+            if not packing.left_over:
+                continue
+            needed = _nodes_for(wanted, group.instance.gpus)
+            names = ", ".join(f"{g.model.replicas} x {g.model.name} (TP {g.tp})" for g in mine)
+            self.problems.append(
+                Problem(
+                    path=("instance_groups", group.index, "count"),
+                    message=f"{names} need {sum(wanted)} GPUs, but {count} x "
+                    f"{group.config.instance_type} have {count * group.instance.gpus}. Set count "
+                    f"to {needed} or lower `replicas`",
+                    also_reads=(
+                        ("instance_groups", group.index, "instance_type"),
+                        *(path for given in mine for path in given.read_paths),
+                        *(given.path("replicas") for given in mine),
+                    ),
+                )
+            )
+
+    # --- sizing ---------------------------------------------------------------------------
+
+    @property
+    def _curvine(self) -> CurvineConfig | None:
+        return self.config.cache.l2 if self.config.cache.l2.kind == "curvine" else None
+
+    def _daemons(self, group: _Group) -> tuple[host.Daemon, ...]:
+        return host.daemons(
+            group.instance,
+            curvine=self._curvine is not None,
+            tiered_storage=self.config.hyperpod.tiered_storage_percentage is not None,
+        )
+
+    def _pool_capacity(self, groups: Mapping[str, _Group]) -> None:
+        l2 = self._curvine
+        if l2 is None:
+            return
+        asked = l2.capacity_gib_per_node
+        for group in groups.values():
+            group.capacity_gib = asked or pool.default_capacity_gib(group.instance)
+        if not groups:
+            return
+        least = min(groups.values(), key=lambda group: (group.instance.nvme_gb, group.index))
+        kind, most = least.config.instance_type, pool.nvme_gib(least.instance)
+        reads = (("instance_groups", least.index, "instance_type"),)
+        if asked and asked > most:
+            self.problems.append(
+                Problem(
+                    path=("cache", "l2", "capacity_gib_per_node"),
+                    message=f"got {asked}, but {kind} has {most} GiB of NVMe. Use at most "
+                    f"{pool.default_capacity_gib(least.instance)} (65 %), so that containers and "
+                    "blocks not yet freed have room",
+                    also_reads=reads,
+                )
+            )
+        if least.capacity_gib <= l2.reserved_gib_per_node:
+            self.problems.append(
+                Problem(
+                    path=("cache", "l2", "reserved_gib_per_node"),
+                    message=f"got {l2.reserved_gib_per_node}, which takes all of the "
+                    f"{least.capacity_gib} GiB that {kind} gives to the pool; lower it",
+                    also_reads=(*reads, ("cache", "l2", "capacity_gib_per_node")),
+                )
+            )
+
+    def _l2_share(self, groups: Mapping[str, _Group]) -> L2Share | None:
+        l2 = self._curvine
+        if l2 is None:
+            return None
+        usable = sum(
+            max(0, group.capacity_gib - l2.reserved_gib_per_node) * group.config.count
+            for group in groups.values()
+        )
+        replicas = sum(model.replicas for model in self.config.models)
+        share = pool.engine_share_gib(usable, replicas)
+        nodes = sum(group.config.count for group in groups.values())
+        return L2Share(
+            capacity_gib=share,
+            reason=f"{pool.FILL_SHARE:g} x {usable:,} GiB usable on {nodes} node"
+            f"{'s' if nodes != 1 else ''} / {replicas} engine{'s' if replicas != 1 else ''}",
+        )
+
+    def _engines(
+        self,
+        groups: Mapping[str, _Group],
+        inputs: Sequence[EngineInput],
+        carried: Mapping[str, tuple[host.Daemon, ...]],
+    ) -> list[EnginePlan]:
+        share = self._l2_share(groups)
+        known = len(groups) == len(self.config.instance_groups)
+        if share is not None and share.capacity_gib < 1 and known and not self.problems:
+            self.problems.append(
+                Problem(
+                    path=("cache", "l2"),
+                    message=f"the pool has no room for its engines: {share.reason}. Add "
+                    "nodes, raise capacity_gib_per_node or lower reserved_gib_per_node",
+                    also_reads=(("instance_groups",), ("models",)),
+                )
+            )
+        planned = []
+        for given in inputs:
+            fits = sizing_engines.check_parallelism(given)
+            gpus = sizing_engines.size_gpu(given) if fits else None
+            ram = sizing_engines.size_host(given, carried[given.group.name]) if fits else None
+            if gpus is not None and ram is not None:
+                planned.append(
+                    sizing_engines.plan_engine(
+                        given,
+                        gpus=gpus,
+                        ram=ram,
+                        l2=share,
+                    )
+                )
+            self.problems += given.problems
+            self.warnings += given.warnings
+        return planned
+
+    def _pod_slots(
+        self, groups: Mapping[str, _Group], carried: Mapping[str, tuple[host.Daemon, ...]]
+    ) -> None:
+        for name, group in groups.items():
+            slots = group.instance.max_pods
+            wanted = len(carried[name]) + group.packing.engines_per_node
+            path = ("instance_groups", group.index, "instance_type")
+            if slots is None:
+                self.warnings.append(
+                    Problem(
+                        path=path,
+                        message=f"HyperPod's pod limit for {group.config.instance_type} is not "
+                        f"published; {wanted} pods are wanted on each node",
+                    )
+                )
+            elif wanted > slots:
+                self.problems.append(
+                    Problem(
+                        path=path,
+                        message=f"{group.config.instance_type} has {slots} pod slots on HyperPod, "
+                        f"but {len(carried[name])} daemons and {group.packing.engines_per_node} "
+                        "engines want one each; choose a larger type",
+                        also_reads=(("instance_groups", group.index), ("models",)),
+                    )
+                )
+
+    def _general_warnings(self, groups: Mapping[str, _Group]) -> None:
+        for group in groups.values():
+            regions = OFFERED_IN.get(group.config.instance_type, ())
+            if self.config.region in REGIONS and self.config.region not in regions:
+                known = ", ".join(regions) or "none"
+                self.warnings.append(
+                    Problem(
+                        path=("instance_groups", group.index, "instance_type"),
+                        message=f"{group.config.instance_type} is not listed for "
+                        f"{self.config.region} (listed: {known}); the list lags, so ask your AWS "
+                        "team before you deploy",
+                    )
+                )
+            if group.config.count and not group.packing.engines_per_node:
+                self.warnings.append(
+                    Problem(
+                        path=("instance_groups", group.index),
+                        message=f"no model runs on {group.config.name!r}; its {group.config.count} "
+                        "instances only store L2 blocks",
+                    )
+                )
+        region = REGIONS.get(self.config.region)
+        if region and not region.health_agent_account and not self.config.images.health_agent:
+            self.problems.append(
+                Problem(
+                    path=("images", "health_agent"),
+                    message=f"AWS publishes no registry for HyperPod's health agent in "
+                    f"{region.name}; name an image you mirrored, or choose another region",
+                    also_reads=(("region",),),
+                )
+            )
+        percentage = self.config.hyperpod.tiered_storage_percentage
+        if percentage is not None:
+            l2 = "Curvine" if self._curvine else "off"
+            self.warnings.append(
+                Problem(
+                    path=("hyperpod", "tiered_storage_percentage"),
+                    message=f"{percentage} % of each node's RAM is lent to HyperPod's managed "
+                    f"tier, which no engine here reads: L2 is {l2}. Leave the field out to give "
+                    "that RAM to L1",
+                )
+            )
+        if self.config.network.nat == "none":
+            self.warnings.append(
+                Problem(
+                    path=("network", "nat"),
+                    message="without NAT neither public images nor Hugging Face can be reached; "
+                    "set `images` to your own registry and mirror the weights",
+                )
+            )
+
+    # --- the plan -------------------------------------------------------------------------
+
+    def _image(self, role: str) -> str:
+        chosen: str | None = getattr(self.config.images, role)
+        if chosen is not None:
+            return chosen
+        if role == "health_agent":
+            return health_agent_image(self.config.region)
+        return IMAGES[role].reference
+
+    @property
+    def _namespaces(self) -> Namespaces:
+        name = self.config.name
+        return Namespaces(serving=name, cache=f"{name}-cache", hyperpod="aws-hyperpod")
+
+    @property
+    def _taint_keys(self) -> tuple[str, ...]:
+        taints = {taint.key for group in self.config.instance_groups for taint in group.taints}
+        return tuple(sorted(taints))
+
+    def _assemble(
+        self,
+        groups: Mapping[str, _Group],
+        engines: Sequence[EnginePlan],
+        carried: Mapping[str, tuple[host.Daemon, ...]],
+    ) -> ServingPlan:
+        config = self.config
+        cluster = self._cluster(groups, carried)
+        return ServingPlan(
+            name=config.name,
+            region=config.region,
+            account=config.account,
+            tags=dict(sorted(config.tags.items())),
+            namespaces=self._namespaces,
+            network=self._network(),
+            cluster=cluster,
+            platform=PlatformPlan(
+                namespaces=self._namespaces,
+                health_agent_image=self._image("health_agent"),
+                device_plugin_image=self._image("nvidia_device_plugin"),
+                efa_plugin_image=self._image("efa_device_plugin"),
+                gpu_instance_types=cluster.gpu_instance_types,
+                efa_instance_types=cluster.efa_instance_types,
+                taint_keys=self._taint_keys,
+            ),
+            curvine=self._curvine_plan(groups, engines),
+            engines=tuple(engines),
+            routers=tuple(self._router(engine) for engine in engines),
+            observability=self._observability(),
+            tiers=tuple(row for engine in engines for row in _tiers(engine)),
+            usd_per_hour=self._usd_per_hour(groups),
+            warnings=tuple(self.warnings),
+        )
+
+    def _network(self) -> NetworkPlan:
+        config = self.config
+        nat = {"one": 1, "per_zone": len(config.zones), "none": 0}[config.network.nat]
+        subnets = network.cut(config.network.vpc_cidr, zones=len(config.zones))
+        return NetworkPlan(
+            vpc_cidr=config.network.vpc_cidr,
+            zones=config.zones,
+            nat_gateways=nat,
+            private_cidrs=subnets.private,
+            public_cidrs=subnets.public if nat else (),
+            collector_cidrs=subnets.collector if config.observability.enabled else (),
+            interface_endpoints=BUSY_ENDPOINTS if nat else CLOSED_ENDPOINTS,
+            flow_log_retention_days=config.network.flow_log_retention_days,
+        )
+
+    def _cluster(
+        self, groups: Mapping[str, _Group], carried: Mapping[str, tuple[host.Daemon, ...]]
+    ) -> ClusterPlan:
+        config = self.config
+        system = config.kubernetes.system_group
+        return ClusterPlan(
+            eks_name=config.name,
+            hyperpod_name=config.name,
+            kubernetes_version=config.kubernetes.version,
+            public_access_cidrs=config.kubernetes.public_access_cidrs,
+            admin_role_arns=config.kubernetes.admin_role_arns,
+            addons=_addons(config.kubernetes.version),
+            system_group=SystemGroupPlan(
+                instance_type=system.instance_type,
+                count=system.count,
+                max_count=system.max_count,
+                root_volume_gib=system.root_volume_gib,
+            ),
+            groups=tuple(self._group(group, carried[name]) for name, group in groups.items()),
+            tiered_storage_percentage=config.hyperpod.tiered_storage_percentage,
+            node_recovery=config.hyperpod.node_recovery,
+            nvme_mount=config.hyperpod.nvme_mount,
+            cache_host_path=f"{config.hyperpod.nvme_mount}/kascade/{config.name}",
+            log_retention_days=config.kubernetes.log_retention_days,
+        )
+
+    def _group(self, group: _Group, carried: tuple[host.Daemon, ...]) -> InstanceGroupPlan:
+        instance, config = group.instance, group.config
+        return InstanceGroupPlan(
+            name=config.name,
+            instance_type=config.instance_type,
+            count=config.count,
+            zone=config.zone,
+            gpus=instance.gpus,
+            gpu_name=instance.gpu.name,
+            efa_interfaces=instance.efa_interfaces,
+            max_pods=instance.max_pods or 0,
+            nvme_bytes=instance.nvme_bytes,
+            cache_worker=group.capacity_gib > 0,
+            volume_gib=config.volume_gib,
+            labels=dict(sorted(config.labels.items())),
+            taints=tuple((taint.key, taint.value, taint.effect) for taint in config.taints),
+            deep_health_checks=config.deep_health_checks,
+            daemonset_pods=tuple(daemon.name for daemon in carried),
+            engines_per_node=group.packing.engines_per_node,
+            usd_per_hour=group.usd_per_hour,
+            allocatable_ram=Figure(
+                value=instance.allocatable_ram_mib,
+                unit="MiB",
+                reason=f"of {instance.ram_gib} GiB, by Karpenter's model of the kubelet's reserve",
+            ),
+        )
+
+    def _curvine_plan(
+        self, groups: Mapping[str, _Group], engines: Sequence[EnginePlan]
+    ) -> CurvinePlan | None:
+        l2 = self._curvine
+        if l2 is None:
+            return None
+        chunks = [
+            int(engine.figures.kv_per_token_per_gpu.value) * engine.lmcache.chunk_size
+            for engine in engines
+        ]
+        workers = [group for group in groups.values() if group.capacity_gib and group.config.count]
+        equal = len({group.capacity_gib for group in workers}) <= 1
+        return CurvinePlan(
+            namespace=self._namespaces.cache,
+            cluster_id=self.config.name,
+            image=self._image("curvine"),
+            csi_image=self._image("curvine_csi"),
+            provisioner_image=self._image("csi_provisioner"),
+            registrar_image=self._image("csi_registrar"),
+            jobs_image=self._image("jobs"),
+            masters=l2.masters,
+            master_size=ContainerSize(cpu_millis=1000, memory_mib=2048, memory_limit_mib=4096),
+            csi_size=ContainerSize(
+                cpu_millis=host.CURVINE_CSI_CPU, memory_mib=host.CURVINE_CSI_MIB
+            ),
+            meta_volume_gib=20,
+            journal_volume_gib=20,
+            master_rpc_port=8995,
+            master_journal_port=8996,
+            master_web_port=9000,
+            worker_rpc_port=8997,
+            worker_web_port=9001,
+            fuse_web_port=9002,
+            host_path=f"{self.config.hyperpod.nvme_mount}/kascade/{self.config.name}",
+            nvme_mount=self.config.hyperpod.nvme_mount,
+            reserved_gb=l2.reserved_gib_per_node,
+            workers=tuple(
+                CurvineWorkerPlan(
+                    group=group.config.name,
+                    instance_type=group.config.instance_type,
+                    nodes=group.config.count,
+                    capacity_gb=group.capacity_gib,
+                    size=ContainerSize(
+                        cpu_millis=host.curvine_worker_cpu(group.instance),
+                        memory_mib=host.curvine_worker_mib(group.instance),
+                    ),
+                )
+                for group in workers
+            ),
+            volumes=tuple(
+                CurvineVolumePlan(
+                    name=attached.volume,
+                    curvine_path=attached.directory,
+                    claim_namespace=self._namespaces.serving,
+                )
+                for engine in engines
+                if (attached := engine.lmcache.l2) is not None
+            ),
+            block_size_mb=pool.block_size_mb(max(chunks, default=0)),
+            ttl_hours=l2.ttl_hours,
+            client_timeout_ms=sizing_engines.CLIENT_TIMEOUT_MS,
+            worker_policy="robin" if equal else "load_based",
+        )
+
+    def _router(self, engine: EnginePlan) -> RouterPlan:
+        choice = CHOICES[self.config.router.strategy]
+        return RouterPlan(
+            name=f"{engine.name}-router",
+            namespace=engine.namespace,
+            image=self._image("router"),
+            engine=engine.name,
+            engine_port=engine.port,
+            strategy=self.config.router.strategy,
+            program=choice.program,
+            policy=choice.policy,
+            reason=choice.reason,
+            replicas=choice.replicas,
+            replicas_reason=choice.replicas_reason,
+            port=8000,
+            metrics_port=29000,
+            size=ContainerSize(cpu_millis=500, memory_mib=512, memory_limit_mib=1024),
+            request_timeout_seconds=self.config.router.request_timeout_seconds,
+            max_payload_mib=self.config.router.max_payload_mib,
+            max_concurrent_requests=4 * engine.replicas * engine.max_num_seqs,
+        )
+
+    def _observability(self) -> ObservabilityPlan | None:
+        settings = self.config.observability
+        if not settings.enabled:
+            return None
+        name = self.config.name
+        return ObservabilityPlan(
+            workspace_alias=name,
+            retention_days=settings.retention_days,
+            scrape_interval_seconds=settings.scrape_interval_seconds,
+            grafana_name=name,
+            grafana_version=settings.grafana.version,
+            grafana_auth={"sso": "AWS_SSO", "saml": "SAML"}[settings.grafana.auth],
+            grafana_public=settings.grafana.access == "public",
+            folder_uid=f"kascade-{name}",
+            folder_title=f"Kascade {name}",
+            datasource_uid=f"kascade-{name}-amp",
+            log_retention_days=self.config.kubernetes.log_retention_days,
+        )
+
+    def _usd_per_hour(self, groups: Mapping[str, _Group]) -> Figure:
+        system = self.config.kubernetes.system_group
+        parts = [
+            (group.config.count, group.config.instance_type, group.usd_per_hour.value)
+            for group in groups.values()
+        ]
+        parts.append(
+            (system.count, system.instance_type, SYSTEM_USD_PER_HOUR[system.instance_type])
+        )
+        total = sum(count * price for count, _, price in parts) + EKS_USD_PER_HOUR
+        words = [f"{count} x {kind} at {price:g}" for count, kind, price in parts]
+        return Figure(
+            value=round(total, 2),
+            unit="USD/h",
+            reason=f"{', '.join(words)}, EKS at {EKS_USD_PER_HOUR:.2f}; EC2 on-demand prices of "
+            f"{PRICE_REGION} unless configured. Not in it: NAT, endpoints, EBS, logs, metrics",
+        )
+
+
+def _nodes_for(engines: Sequence[int], gpus_per_node: int) -> int:
+    nodes = 1
+    while pack(engines, nodes=nodes, gpus_per_node=gpus_per_node).left_over:
+        nodes += 1
+    return nodes
+
+
+def _addons(version: str) -> tuple[AddonPlan, ...]:
+    pinned = ADDONS.get(version, {})
+    # Prefix delegation must be on before the first node joins; the policy agent is what makes
+    # NetworkPolicies mean anything.
+    cni = {"env": {"ENABLE_PREFIX_DELEGATION": "true"}, "enableNetworkPolicy": "true"}
+    rows: tuple[tuple[str, bool, Mapping[str, object]], ...] = (
+        ("vpc-cni", False, cni),
+        ("kube-proxy", False, {}),
+        ("eks-pod-identity-agent", False, {}),
+        ("coredns", True, {}),
+        ("aws-ebs-csi-driver", True, {}),
+    )
+    return tuple(
+        AddonPlan(
+            name=name,
+            version=pinned.get(name),
+            needs_nodes=needs_nodes,
+            configuration=configuration,
+        )
+        for name, needs_nodes, configuration in rows
+    )
+
+
+def _tiers(engine: EnginePlan) -> tuple[TierSummary, ...]:
+    figures, replicas = engine.figures, engine.replicas
+    kv_replica = int(figures.kv_per_token_per_gpu.value) * engine.gpus
+    l0, l1, l2 = (int(f.value) for f in (figures.l0_tokens, figures.l1_tokens, figures.l2_tokens))
+    l2_plan = engine.lmcache.l2
+    rows = [
+        TierSummary(
+            model=engine.name,
+            tier="L0",
+            where="GPU memory, each replica its own",
+            size_bytes=l0 * kv_replica * replicas,
+            tokens=l0 * replicas,
+            reason=f"{replicas} x {figures.l0_tokens.reason}",
+        ),
+        TierSummary(
+            model=engine.name,
+            tier="L1",
+            where="host RAM, each replica its own",
+            size_bytes=engine.lmcache.l1_gb * GIB * replicas,
+            tokens=l1 * replicas,
+            reason=f"{replicas} x {figures.l1_tokens.reason}",
+        ),
+    ]
+    if l2_plan is not None:
+        size = l2_plan.capacity_gb * GIB * replicas
+        rows.append(
+            TierSummary(
+                model=engine.name,
+                tier="L2",
+                where="Curvine, shared by all replicas",
+                size_bytes=size,
+                tokens=l2 * replicas,
+                reason=f"{replicas} x {l2_plan.capacity_gb} GiB, which is "
+                f"{figures.l2_tokens.reason}",
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,1 @@
+"""Environments, checks and measurements of the repository. Not in the wheel."""
