@@ -1,0 +1,1 @@
+"""cdk8s constructs: HyperPod's in-cluster dependencies, Curvine, engines, routers."""

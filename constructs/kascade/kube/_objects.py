@@ -1,0 +1,90 @@
+"""Raw Kubernetes objects: what is written is what is rendered.
+
+cdk8s-plus serialises a patched object through its typed schema once more and silently drops plain
+numbers in quantity and port fields, such as a GPU limit or a probe's port. ``cdk8s.ApiObject`` with
+a JSON patch keeps every field as it is, zero, false and empty maps included.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import cdk8s
+from constructs import Construct
+
+Fields = Mapping[str, object]
+"""Part of an object, as it stands in YAML."""
+
+_HASH_LENGTH = 10
+"""Hex digits of a content hash in a name: 40 bits, and short enough for a 63-character name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """An object's metadata. The name is always explicit: never a hash of the construct path."""
+
+    name: str
+    labels: Mapping[str, str]
+    namespace: str | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, name: str) -> Metadata:
+        """Return the same metadata under another name."""
+        return replace(self, name=name)
+
+    def fields(self) -> dict[str, object]:
+        """Write it, leaving out what the object does not have."""
+        written: dict[str, object] = {"name": self.name}
+        if self.namespace is not None:
+            written["namespace"] = self.namespace
+        written["labels"] = dict(self.labels)
+        if self.annotations:
+            written["annotations"] = dict(self.annotations)
+        return written
+
+
+def add_object(
+    scope: Construct, *, api_version: str, kind: str, meta: Metadata, body: Fields
+) -> cdk8s.ApiObject:
+    """Add one object whose rendered form holds exactly ``meta`` and ``body``.
+
+    Args:
+        scope: Parent construct; kind, namespace and name form the id below it.
+        api_version: For example ``apps/v1``.
+        kind: For example ``Deployment``.
+        meta: Name, namespace and labels.
+        body: Every other top-level field: spec, data, rules, subjects and so on.
+
+    Returns:
+        The object, for dependencies between objects.
+    """
+    construct_id = "-".join(filter(None, (kind, meta.namespace, meta.name)))
+    made = cdk8s.ApiObject(scope, construct_id, api_version=api_version, kind=kind)
+    made.add_json_patch(
+        cdk8s.JsonPatch.replace("/metadata", meta.fields()),
+        *(cdk8s.JsonPatch.add(f"/{key}", value) for key, value in body.items()),
+    )
+    return made
+
+
+def pod_template(
+    labels: Mapping[str, str], spec: Fields, annotations: Mapping[str, str] | None = None
+) -> Fields:
+    """Write the template of a workload's pods."""
+    meta: dict[str, object] = {"labels": dict(labels)}
+    if annotations:
+        meta["annotations"] = dict(annotations)
+    return {"metadata": meta, "spec": dict(spec)}
+
+
+def content_hash(content: object) -> str:
+    """Name a content, so that another content has another name.
+
+    >>> content_hash({"a": 1}) == content_hash({"a": 1}), content_hash({"a": 1}) == content_hash(2)
+    (True, False)
+    """
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]

@@ -1,0 +1,180 @@
+"""Fragments of pod specs that several workloads share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from kascade.kube._labels import (
+    GPU_RESOURCE,
+    INSTANCE_GROUP_LABEL,
+    INSTANCE_TYPE_LABEL,
+    NODE_HEALTH_KEY,
+)
+from kascade.kube._objects import Fields
+from kascade.sizing.plan import ContainerSize
+
+CACHE_PRIORITY: Final = "kascade-cache"
+ENGINE_PRIORITY: Final = "kascade-engine"
+
+NO_PRIVILEGES: Final[Fields] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+}
+"""Container security context for images that run as root and for which another user is untested:
+the container stays root, without any of root's rights."""
+
+POD_SECURITY: Final[Fields] = {"seccompProfile": {"type": "RuntimeDefault"}}
+"""Pod security context next to ``NO_PRIVILEGES``."""
+
+NON_ROOT: Final[Fields] = {**NO_PRIVILEGES, "readOnlyRootFilesystem": True}
+"""Container security context of programs that need neither root nor a writable root."""
+
+NON_ROOT_POD: Final[Fields] = {
+    **POD_SECURITY,
+    "runAsNonRoot": True,
+    # "nobody" of most images; the number alone satisfies Pod Security level "restricted".
+    "runAsUser": 65534,
+    "runAsGroup": 65534,
+}
+
+ON_SYSTEM_NODES: Final[Fields] = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {
+                    "matchExpressions": [
+                        {"key": INSTANCE_GROUP_LABEL, "operator": "DoesNotExist"},
+                    ]
+                }
+            ]
+        }
+    }
+}
+"""Affinity of everything that needs no GPU. Required rather than preferred: the EBS driver needs
+extra rights on HyperPod nodes, and GPU nodes are too dear for a pod that merely fits there."""
+
+
+def resources(size: ContainerSize, extended: Mapping[str, int] | None = None) -> Fields:
+    """Requests and limits of one container.
+
+    There is no CPU limit: throttling a process that feeds a GPU costs more than it protects.
+
+    Args:
+        size: CPU and memory.
+        extended: Extended resources such as GPUs; request and limit must be equal.
+    """
+    return {
+        "requests": {
+            "cpu": f"{size.cpu_millis}m",
+            "memory": f"{size.memory_mib}Mi",
+            **(extended or {}),
+        },
+        "limits": {"memory": f"{size.limit_mib}Mi", **(extended or {})},
+    }
+
+
+HELPER_RESOURCES: Final[Fields] = resources(
+    ContainerSize(cpu_millis=10, memory_mib=64, memory_limit_mib=256)
+)
+"""For one-off checks and Jobs, and for CSI sidecars, which idle at 15 to 40 MiB. The limit only
+catches a leak: being killed halfway costs more than the difference."""
+
+
+def tolerations(taint_keys: Iterable[str]) -> list[Fields]:
+    """Tolerate the deployment's own taints and the usual taint of GPU nodes, whatever effect."""
+    keys = sorted({*taint_keys, GPU_RESOURCE})
+    return [{"key": key, "operator": "Exists"} for key in keys]
+
+
+UNHEALTHY_NODE: Final[Fields] = {
+    "key": NODE_HEALTH_KEY,
+    "operator": "Equal",
+    "value": "Unschedulable",
+    "effect": "NoSchedule",
+}
+"""Taint that HyperPod sets during health checks; AWS asks node-level agents to tolerate it."""
+
+
+def in_group(group: str, instance_type: str) -> Fields:
+    """Node affinity for the healthy nodes of one HyperPod instance group.
+
+    The health labels are excluded rather than "Schedulable" demanded, because a fresh node has no
+    such label before its first check.
+    """
+    return {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {
+                    "matchExpressions": [
+                        {"key": INSTANCE_GROUP_LABEL, "operator": "In", "values": [group]},
+                        {"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": [instance_type]},
+                        {
+                            "key": NODE_HEALTH_KEY,
+                            "operator": "NotIn",
+                            "values": [
+                                "Unschedulable",
+                                "UnschedulablePendingReboot",
+                                "UnschedulablePendingReplacement",
+                            ],
+                        },
+                    ]
+                }
+            ]
+        }
+    }
+
+
+def of_types(instance_types: Iterable[str], *more: Fields) -> Fields:
+    """Affinity for nodes of the given types and whatever ``more`` demands of them."""
+    wanted: Fields = {
+        "key": INSTANCE_TYPE_LABEL,
+        "operator": "In",
+        "values": list(instance_types),
+    }
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [wanted, *more]}]
+            }
+        }
+    }
+
+
+def spread(selecting: Mapping[str, str], key: str = "kubernetes.io/hostname") -> Fields:
+    """Spread pods over nodes (or zones) where there is a choice.
+
+    ``ScheduleAnyway``: a rule that refuses would leave a replacement pod pending whenever the only
+    free place is on a node that already has one.
+    """
+    return {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": dict(selecting)},
+    }
+
+
+def field_env(name: str, path: str) -> Fields:
+    """Environment variable from the pod's own fields."""
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def plain_env(values: Mapping[str, str]) -> list[Fields]:
+    """Environment variables with fixed values, in the given order."""
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def tcp_probe(port: int, *, period: int, failures: int) -> Fields:
+    """Probe that the port accepts connections."""
+    return {"tcpSocket": {"port": port}, "periodSeconds": period, "failureThreshold": failures}
+
+
+def http_probe(path: str, port: str, *, period: int, failures: int, timeout: int = 5) -> Fields:
+    """Probe that a path answers below 400; the port by its name in the container."""
+    return {
+        "httpGet": {"path": path, "port": port},
+        "periodSeconds": period,
+        "timeoutSeconds": timeout,
+        "failureThreshold": failures,
+    }

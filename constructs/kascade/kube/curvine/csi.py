@@ -1,0 +1,255 @@
+"""Curvine's CSI driver in embedded mode: FUSE runs inside the node plugin.
+
+In standalone mode (a FUSE pod of its own) v0.4.1 counts volumes instead of pods: when one of two
+pods of a node leaves, the mount of the other one goes too. Embedded mode with static volumes never
+tears a mount down while the plugin lives. Its price: a restart of the plugin kills every mount on
+the node, and nothing heals them but new pods. So nothing in here restarts it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from constructs import Construct
+
+from kascade.kube._labels import FUSE_PORT, INSTANCE_GROUP_LABEL, labels
+from kascade.kube._objects import Fields, Metadata, add_object, pod_template
+from kascade.kube._pods import (
+    HELPER_RESOURCES,
+    NO_PRIVILEGES,
+    ON_SYSTEM_NODES,
+    POD_SECURITY,
+    field_env,
+    plain_env,
+    resources,
+)
+from kascade.kube._rbac import account, add_role, add_service_account, rule
+from kascade.kube.curvine.names import CurvineNames
+from kascade.sizing.plan import CurvinePlan
+
+DRIVER: Final = "curvine"
+"""The name the driver registers itself with."""
+
+_SOCKET: Final = "/csi/csi.sock"
+_KUBELET: Final = "/var/lib/kubelet"
+_PLUGIN_DIRECTORY: Final = f"{_KUBELET}/csi-plugins/csi.curvine.io"
+_REGISTRATION_DIRECTORY: Final = f"{_KUBELET}/plugins_registry"
+
+_LOG_LIMIT: Final = "10Gi"
+"""The FUSE log is never rotated. The limit keeps it from filling the node's disk, but the kubelet
+enforces it by eviction, which kills the mounts: so it is generous, and the noisiest log (one line
+per metadata call) is off in the volumes' attributes."""
+
+_ALL_VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
+_READ: Final = ("get", "list", "watch")
+
+
+class CurvineCsi(Construct):
+    """CSIDriver, controller and node plugin."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, curvine: CurvinePlan) -> None:
+        """Add the driver.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id below the parent.
+            curvine: The plan's slice.
+        """
+        super().__init__(scope, construct_id)
+        self._plan = curvine
+        self._names = CurvineNames(curvine)
+        add_object(
+            self,
+            api_version="storage.k8s.io/v1",
+            kind="CSIDriver",
+            meta=Metadata(name=DRIVER, labels=labels(self._names.selector("csi"))),
+            body={
+                "spec": {
+                    "attachRequired": False,
+                    "podInfoOnMount": False,
+                    "volumeLifecycleModes": ["Persistent"],
+                }
+            },
+        )
+        controller = self._meta("csi-controller")
+        node = self._meta("csi-node")
+        for meta in (controller, node):
+            add_service_account(self, meta=meta)
+        self._add_rights(controller, node)
+        self._add_controller(controller)
+        self._add_node(node)
+
+    def _meta(self, component: str) -> Metadata:
+        return Metadata(
+            name=f"curvine-{component}",
+            namespace=self._plan.namespace,
+            labels=labels(self._names.selector(component)),
+        )
+
+    def _add_rights(self, controller: Metadata, node: Metadata) -> None:
+        # Upstream grants these for the whole cluster. The driver keeps its state in Secrets named
+        # after nodes, all of them in its own namespace.
+        add_role(
+            self,
+            meta=node.named("curvine-csi-state"),
+            rules=[
+                rule([""], ["secrets"], _ALL_VERBS),
+                rule([""], ["events"], ["create", "patch"]),
+            ],
+            subjects=[account(controller), account(node)],
+        )
+        # Of the provisioner; without an attacher no VolumeAttachment is needed.
+        add_role(
+            self,
+            meta=Metadata(name=controller.name, labels=controller.labels),
+            rules=[
+                rule([""], ["persistentvolumes"], [*_READ, "create", "patch", "update", "delete"]),
+                rule([""], ["persistentvolumeclaims"], [*_READ, "update"]),
+                rule([""], ["nodes"], _READ),
+                rule([""], ["events"], ["create", "update", "patch"]),
+                rule(["storage.k8s.io"], ["storageclasses", "csinodes"], _READ),
+            ],
+            subjects=[account(controller)],
+        )
+
+    def _plugin(self) -> dict[str, object]:
+        return {
+            "name": "csi-plugin",
+            "image": self._plan.csi_image,
+            "command": ["/opt/curvine/csi"],
+            "args": ["--endpoint=$(CSI_ENDPOINT)", "--nodeid=$(NODE_NAME)"],
+            "env": [
+                *plain_env({"CSI_ENDPOINT": f"unix://{_SOCKET}", "MOUNT_MODE": "embedded"}),
+                field_env("NODE_NAME", "spec.nodeName"),
+                field_env("KUBERNETES_NAMESPACE", "metadata.namespace"),
+            ],
+        }
+
+    def _add_controller(self, meta: Metadata) -> None:
+        selecting = self._names.selector("csi-controller")
+        socket = {"name": "socket", "mountPath": "/csi"}
+        pod: Fields = {
+            "serviceAccountName": meta.name,
+            "automountServiceAccountToken": True,
+            "enableServiceLinks": False,
+            "priorityClassName": "system-cluster-critical",
+            "securityContext": POD_SECURITY,
+            "affinity": ON_SYSTEM_NODES,
+            "containers": [
+                {
+                    **self._plugin(),
+                    "resources": HELPER_RESOURCES,
+                    # It only runs the command line tool; mounting is the node plugin's work.
+                    "securityContext": NO_PRIVILEGES,
+                    "volumeMounts": [socket],
+                },
+                {
+                    "name": "csi-provisioner",
+                    "image": self._plan.provisioner_image,
+                    "args": [f"--csi-address={_SOCKET}", "--timeout=60s"],
+                    "resources": HELPER_RESOURCES,
+                    "securityContext": NO_PRIVILEGES,
+                    "volumeMounts": [socket],
+                },
+            ],
+            "volumes": [{"name": "socket", "emptyDir": {}}],
+        }
+        add_object(
+            self,
+            api_version="apps/v1",
+            kind="Deployment",
+            meta=meta,
+            body={
+                "spec": {
+                    # Two provisioners would need leader election.
+                    "replicas": 1,
+                    "strategy": {"type": "Recreate"},
+                    "selector": {"matchLabels": selecting},
+                    "template": pod_template(labels(selecting), pod),
+                }
+            },
+        )
+
+    def _add_node(self, meta: Metadata) -> None:
+        selecting = self._names.selector("csi-node")
+        add_object(
+            self,
+            api_version="apps/v1",
+            kind="DaemonSet",
+            meta=meta,
+            body={
+                "spec": {
+                    "selector": {"matchLabels": selecting},
+                    # A new version comes when a person drains the node, not when it is rolled out.
+                    "updateStrategy": {"type": "OnDelete"},
+                    "template": pod_template(labels(selecting), self._node_pod(meta.name)),
+                }
+            },
+        )
+
+    def _node_pod(self, service_account: str) -> Fields:
+        socket = {"name": "plugin-dir", "mountPath": "/csi"}
+        registration = {"name": "registration-dir", "mountPath": "/registration"}
+        return {
+            "serviceAccountName": service_account,
+            "automountServiceAccountToken": True,
+            "enableServiceLinks": False,
+            "priorityClassName": "system-node-critical",
+            # A pod that must outlive every taint, since other pods' mounts hang on it.
+            "tolerations": [{"operator": "Exists"}],
+            # Only HyperPod nodes run engines; elsewhere it would idle on memory it reserves.
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {
+                                "matchExpressions": [
+                                    {"key": INSTANCE_GROUP_LABEL, "operator": "Exists"}
+                                ]
+                            }
+                        ]
+                    }
+                }
+            },
+            "containers": [
+                {
+                    **self._plugin(),
+                    "ports": [{"name": FUSE_PORT, "containerPort": self._plan.fuse_web_port}],
+                    "resources": resources(self._plan.csi_size),
+                    # mount(2), /dev/fuse and mounts that show up on the host. No livenessProbe: a
+                    # restart breaks every mount on the node.
+                    "securityContext": {"privileged": True},
+                    "volumeMounts": [
+                        socket,
+                        {
+                            "name": "kubelet-dir",
+                            "mountPath": _KUBELET,
+                            "mountPropagation": "Bidirectional",
+                        },
+                        {"name": "logs", "mountPath": "/tmp"},  # noqa: S108 - where FUSE logs
+                    ],
+                },
+                {
+                    "name": "node-driver-registrar",
+                    "image": self._plan.registrar_image,
+                    "args": [
+                        f"--csi-address={_SOCKET}",
+                        f"--kubelet-registration-path={_PLUGIN_DIRECTORY}/csi.sock",
+                    ],
+                    "resources": HELPER_RESOURCES,
+                    # Root: the kubelet's directories belong to root.
+                    "securityContext": NO_PRIVILEGES,
+                    "volumeMounts": [socket, registration],
+                },
+            ],
+            "volumes": [
+                _host_directory("plugin-dir", _PLUGIN_DIRECTORY, "DirectoryOrCreate"),
+                _host_directory("kubelet-dir", _KUBELET, "Directory"),
+                _host_directory("registration-dir", _REGISTRATION_DIRECTORY, "Directory"),
+                {"name": "logs", "emptyDir": {"sizeLimit": _LOG_LIMIT}},
+            ],
+        }
+
+
+def _host_directory(name: str, path: str, kind: str) -> Fields:
+    return {"name": name, "hostPath": {"path": path, "type": kind}}

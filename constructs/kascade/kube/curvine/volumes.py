@@ -1,0 +1,119 @@
+"""Static volumes: one directory of the pool each, claimed by one engine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from constructs import Construct
+
+from kascade.kube._labels import labels
+from kascade.kube._objects import Fields, Metadata, add_object
+from kascade.kube.curvine.csi import DRIVER
+from kascade.kube.curvine.names import CurvineNames
+from kascade.sizing.plan import CurvinePlan, CurvineVolumePlan
+
+_CAPACITY: Final = "1Ti"
+"""The driver enforces no capacity, but the API wants one, equal in volume and claim. What an engine
+may write is bounded by its LMCache server."""
+
+
+class CurvineVolumes(Construct):
+    """PersistentVolume and claim of every volume.
+
+    All volumes have the same mount attributes, so one FUSE process per node serves them all.
+    Kubernetes lets nobody change the attributes of a volume that exists: after a changed time to
+    live or timeout, delete claim and volume first. The data stays.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, curvine: CurvinePlan) -> None:
+        """Add volumes and claims.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id below the parent.
+            curvine: The plan's slice.
+        """
+        super().__init__(scope, construct_id)
+        written = labels(CurvineNames(curvine).selector("volume"))
+        for volume in curvine.volumes:
+            name = f"{curvine.cluster_id}-{volume.name}"
+            claim = Metadata(name=volume.name, namespace=volume.claim_namespace, labels=written)
+            add_object(
+                self,
+                api_version="v1",
+                kind="PersistentVolume",
+                meta=Metadata(name=name, labels=written),
+                body={
+                    "spec": {
+                        "capacity": {"storage": _CAPACITY},
+                        "accessModes": ["ReadWriteMany"],
+                        "persistentVolumeReclaimPolicy": "Retain",
+                        "storageClassName": "",
+                        "volumeMode": "Filesystem",
+                        # Bound to this claim and to no other.
+                        "claimRef": {
+                            "apiVersion": "v1",
+                            "kind": "PersistentVolumeClaim",
+                            "namespace": claim.namespace,
+                            "name": claim.name,
+                        },
+                        "csi": {
+                            "driver": DRIVER,
+                            # A handle of the form a@b@c is taken for one the driver made itself,
+                            # and its mount is then torn down at zero references.
+                            "volumeHandle": name,
+                            "volumeAttributes": mount_attributes(curvine, volume),
+                        },
+                    }
+                },
+            )
+            add_object(
+                self,
+                api_version="v1",
+                kind="PersistentVolumeClaim",
+                meta=claim,
+                body={
+                    "spec": {
+                        "accessModes": ["ReadWriteMany"],
+                        # Empty, or the cluster's default class would provision another volume.
+                        "storageClassName": "",
+                        "volumeName": name,
+                        "resources": {"requests": {"storage": _CAPACITY}},
+                    }
+                },
+            )
+
+
+def mount_attributes(curvine: CurvinePlan, volume: CurvineVolumePlan) -> Fields:
+    """Attributes of a volume: three for the driver, the rest become flags of ``curvine-fuse``.
+
+    FUSE reads the configuration baked into the CSI image and none of ours, so whatever shall differ
+    from it stands here. An unknown key is an unknown flag, and the mount fails.
+    """
+    timeout = f"{curvine.client_timeout_ms}"
+    return {
+        "master-addrs": CurvineNames(curvine).master_addresses,
+        "curvine-path": volume.curvine_path,
+        "fs-path": "/",
+        "web-port": f"{curvine.fuse_web_port}",
+        "client.block-size": f"{curvine.block_size_mb}MB",
+        # Age since the last write; reading does not renew it. "free" would only drop copies of
+        # what also lies in S3.
+        "client.ttl-ms": f"{curvine.ttl_hours}h",
+        "client.ttl-action": "delete",
+        # FUSE does not see the workers' directories, and a writer would not fall back to TCP.
+        "client.short-circuit": "false",
+        "client.audit-logging-enabled": "false",
+        # Upstream waits up to two minutes for a lost master or worker, with a system call hanging
+        # meanwhile. LMCache has no deadline of its own: an error is a miss, a hang is a hang.
+        "client.conn-timeout-ms": timeout,
+        "client.conn-retry-max-duration-ms": timeout,
+        "client.rpc-timeout-ms": timeout,
+        "client.rpc-retry-max-duration-ms": timeout,
+        "client.data-timeout-ms": timeout,
+        # A file that another node just published must be seen at once, so absence is not cached;
+        # a second of stale attributes does no harm, since files never change once published.
+        "entry-timeout-ms": "1000",
+        "attr-timeout-ms": "1000",
+        "negative-timeout-ms": "0",
+    }

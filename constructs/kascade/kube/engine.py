@@ -1,0 +1,162 @@
+"""One model: its replicas, their LMCache servers, and who may reach them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from constructs import Construct
+
+from kascade.kube._labels import ENGINE_LABEL, VLLM_PORT, engine_selector, labels
+from kascade.kube._objects import Fields, Metadata, add_object, pod_template
+from kascade.kube._pods import ENGINE_PRIORITY, POD_SECURITY, in_group, spread, tolerations
+from kascade.kube._policies import (
+    add_policy,
+    ingress_from,
+    internet_egress,
+    pods,
+    scrape_ingress,
+)
+from kascade.kube._rbac import add_service_account
+from kascade.kube.classes import WEIGHTS_STORAGE_CLASS
+from kascade.kube.lmcache import SHM_VOLUME, cache_volumes, guard_container, server_container
+from kascade.kube.vllm import WEIGHTS_VOLUME, engine_container
+from kascade.sizing.plan import EnginePlan, NetworkPlan
+
+_SHUTDOWN_SECONDS: Final = 30
+"""For vLLM and then the LMCache server to end after the drain: Kubernetes' own default."""
+
+_PROGRESS_SECONDS: Final = 600
+"""On top of the model's load time until a stuck roll-out counts as failed: pulling the image."""
+
+
+class Engine(Construct):
+    """Deployment, Service, disruption budget and NetworkPolicy of one model."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, engine: EnginePlan, network: NetworkPlan
+    ) -> None:
+        """Add the engine.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id below the parent.
+            engine: The plan's slice.
+            network: Addresses of the VPC, where the collector of metrics comes from.
+        """
+        super().__init__(scope, construct_id)
+        self._plan = engine
+        self._selector = engine_selector(engine.name)
+        self._labels = {**labels(self._selector), ENGINE_LABEL: engine.name}
+        self._meta = Metadata(name=engine.name, namespace=engine.namespace, labels=self._labels)
+        # An account without any right: the default one might be given some by others.
+        add_service_account(self, meta=self._meta)
+        self._add_deployment()
+        add_object(
+            self,
+            api_version="v1",
+            kind="Service",
+            meta=self._meta,
+            body={
+                # For people and port-forwarding; the router asks the API server for pods.
+                "spec": {
+                    "type": "ClusterIP",
+                    "selector": self._selector,
+                    "ports": [{"name": "http", "port": engine.port, "targetPort": VLLM_PORT}],
+                }
+            },
+        )
+        add_object(
+            self,
+            api_version="policy/v1",
+            kind="PodDisruptionBudget",
+            meta=self._meta,
+            body={
+                # HyperPod skips a node whose drain a budget forbids, so one must always go.
+                "spec": {"maxUnavailable": 1, "selector": {"matchLabels": self._selector}}
+            },
+        )
+        self._add_policy(network)
+
+    def _add_deployment(self) -> None:
+        plan = self._plan
+        add_object(
+            self,
+            api_version="apps/v1",
+            kind="Deployment",
+            meta=self._meta,
+            body={
+                "spec": {
+                    "replicas": plan.replicas,
+                    "selector": {"matchLabels": self._selector},
+                    # A surge without a free GPU would wait for ever.
+                    "strategy": {
+                        "type": "RollingUpdate",
+                        "rollingUpdate": {
+                            "maxSurge": plan.max_surge,
+                            "maxUnavailable": plan.max_unavailable,
+                        },
+                    },
+                    "progressDeadlineSeconds": plan.load_timeout_seconds + _PROGRESS_SECONDS,
+                    "template": pod_template(self._labels, self._pod()),
+                }
+            },
+        )
+
+    def _pod(self) -> Fields:
+        plan = self._plan
+        l2 = plan.lmcache.l2
+        guard = [] if l2 is None else [guard_container(plan, l2)]
+        return {
+            "serviceAccountName": self._meta.name,
+            "automountServiceAccountToken": False,
+            # A Service called "vllm" would set VLLM_PORT, which vLLM reads as a setting.
+            "enableServiceLinks": False,
+            "priorityClassName": ENGINE_PRIORITY,
+            "terminationGracePeriodSeconds": plan.drain_seconds + _SHUTDOWN_SECONDS,
+            "securityContext": POD_SECURITY,
+            "affinity": {"nodeAffinity": in_group(plan.group, plan.instance_type)},
+            "tolerations": tolerations(plan.taint_keys),
+            "topologySpreadConstraints": [spread(self._selector)],
+            "initContainers": [*guard, server_container(plan)],
+            "containers": [engine_container(plan)],
+            "volumes": [
+                # vLLM's ranks and the LMCache server exchange data here; 64 MiB is the default.
+                {
+                    "name": SHM_VOLUME,
+                    "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.shm_mib}Mi"},
+                },
+                # Not an emptyDir: the node's root disk holds images and has no room for weights.
+                {
+                    "name": WEIGHTS_VOLUME,
+                    "ephemeral": {
+                        "volumeClaimTemplate": {
+                            "spec": {
+                                "accessModes": ["ReadWriteOnce"],
+                                "storageClassName": WEIGHTS_STORAGE_CLASS,
+                                "resources": {
+                                    "requests": {"storage": f"{plan.weights_volume_gib}Gi"}
+                                },
+                            }
+                        }
+                    },
+                },
+                *cache_volumes(plan),
+            ],
+        }
+
+    def _add_policy(self, network: NetworkPlan) -> None:
+        plan = self._plan
+        add_policy(
+            self,
+            meta=self._meta,
+            selecting=self._selector,
+            ingress=[
+                ingress_from(
+                    [pods({"app.kubernetes.io/component": "router", ENGINE_LABEL: plan.name})],
+                    plan.port,
+                ),
+                *scrape_ingress(network.collector_cidrs, plan.port, plan.lmcache.http_port),
+            ],
+            # Weights. The mount is the kubelet's, not the pod's, so the cache needs no rule.
+            egress=[internet_egress(network.vpc_cidr)],
+        )

@@ -1,0 +1,79 @@
+"""Namespaces, closed by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from constructs import Construct
+
+from kascade.kube._labels import labels
+from kascade.kube._objects import Metadata, add_object
+from kascade.kube._policies import add_policy, dns_egress
+from kascade.sizing.plan import Namespaces
+
+_SERVING_SECURITY: Final = {
+    # No privileged pod, no hostPath, no added capability gets in. "restricted" would refuse the
+    # engine image, which has no other user than root; warnings keep the distance visible.
+    "pod-security.kubernetes.io/enforce": "baseline",
+    "pod-security.kubernetes.io/enforce-version": "latest",
+    "pod-security.kubernetes.io/warn": "restricted",
+    "pod-security.kubernetes.io/warn-version": "latest",
+    "pod-security.kubernetes.io/audit": "restricted",
+    "pod-security.kubernetes.io/audit-version": "latest",
+}
+
+_CACHE_SECURITY: Final = {
+    # Workers keep their blocks on the node's NVMe (hostPath), and the CSI plugin mounts FUSE into
+    # the kubelet's tree: mount(2), /dev/fuse and bidirectional propagation need "privileged".
+    "pod-security.kubernetes.io/enforce": "privileged",
+    "pod-security.kubernetes.io/enforce-version": "latest",
+}
+
+
+class ClosedNamespaces(Construct):
+    """The deployment's namespaces; serving and cache let no traffic through but DNS questions.
+
+    Every component adds what it needs itself, next to the ports it opens.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, namespaces: Namespaces) -> None:
+        """Add three namespaces and four policies.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id below the parent.
+            namespaces: Their names.
+        """
+        super().__init__(scope, construct_id)
+        self._add_namespace(namespaces.serving, _SERVING_SECURITY)
+        self._add_namespace(namespaces.cache, _CACHE_SECURITY)
+        # The label is the one of AWS's chart. No Pod Security level: the health agent mounts host
+        # paths, and the service puts pods of its own here.
+        self._add_namespace(namespaces.hyperpod, {"name": namespaces.hyperpod})
+        for namespace in (namespaces.serving, namespaces.cache):
+            self._close(namespace)
+
+    def _add_namespace(self, name: str, extra: Mapping[str, str]) -> None:
+        add_object(
+            self,
+            api_version="v1",
+            kind="Namespace",
+            meta=Metadata(name=name, labels={**labels({}), **extra}),
+            body={},
+        )
+
+    def _close(self, namespace: str) -> None:
+        add_policy(
+            self,
+            meta=Metadata(name="default-deny", namespace=namespace, labels=labels({})),
+            selecting={},
+            ingress=[],
+            egress=[],
+        )
+        add_policy(
+            self,
+            meta=Metadata(name="allow-dns", namespace=namespace, labels=labels({})),
+            selecting={},
+            egress=[dns_egress()],
+        )

@@ -1,0 +1,119 @@
+"""The vLLM container: tier L0 and the OpenAI-compatible API.
+
+Flags are those of vLLM 0.32.0; its parser refuses unknown ones and unknown fields of the transfer
+configuration, but no unknown ``lmcache.mp.*`` key.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from kascade.kube._labels import GPU_RESOURCE, VLLM_PORT
+from kascade.kube._objects import Fields
+from kascade.kube._pods import NO_PRIVILEGES, http_probe, plain_env, resources
+from kascade.kube.lmcache import SHARED_ENV, SHM_MOUNT
+from kascade.sizing.plan import EnginePlan
+
+WEIGHTS_VOLUME: Final = "weights"
+_WEIGHTS_MOUNT: Final = "/weights"
+
+TOKEN_KEY: Final = "token"  # noqa: S105 - the name of a field, not a secret
+"""Field of the Secret that holds the Hugging Face token."""
+
+_STARTUP_PERIOD: Final = 10
+
+
+def engine_container(engine: EnginePlan) -> Fields:
+    """The container that serves requests.
+
+    Probes ask ``/health``, which looks at the engine process and never at the cache's mount: a slow
+    cache must not restart a GPU process that takes minutes to load.
+    """
+    return {
+        "name": "vllm",
+        "image": engine.image,
+        "command": ["vllm", "serve"],
+        "args": serve_args(engine),
+        "env": [
+            *plain_env({**SHARED_ENV, "HF_HOME": _WEIGHTS_MOUNT}),
+            *_token(engine.huggingface_secret),
+        ],
+        # API and metrics share one port.
+        "ports": [{"name": VLLM_PORT, "containerPort": engine.port}],
+        "startupProbe": http_probe(
+            "/health",
+            VLLM_PORT,
+            period=_STARTUP_PERIOD,
+            failures=-(-engine.load_timeout_seconds // _STARTUP_PERIOD),
+        ),
+        "readinessProbe": http_probe("/health", VLLM_PORT, period=5, failures=2),
+        "livenessProbe": http_probe("/health", VLLM_PORT, period=10, failures=6),
+        # The router drops a terminating pod at once; what it sent before has this long to end,
+        # whatever vLLM does with running requests when it gets SIGTERM.
+        "lifecycle": {"preStop": {"sleep": {"seconds": engine.drain_seconds}}},
+        "resources": resources(engine.size, {GPU_RESOURCE: engine.gpus}),
+        # The image has no user but root; its caches make a read-only root impractical.
+        "securityContext": NO_PRIVILEGES,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            SHM_MOUNT,
+            {"name": WEIGHTS_VOLUME, "mountPath": _WEIGHTS_MOUNT},
+        ],
+    }
+
+
+def serve_args(engine: EnginePlan) -> list[str]:
+    """Arguments of ``vllm serve``."""
+    args = [
+        # Part of every cache key, so it must be the same text in all replicas.
+        engine.model,
+        f"--served-model-name={engine.served_name}",
+        "--host=0.0.0.0",
+        f"--port={engine.port}",
+        f"--tensor-parallel-size={engine.gpus}",
+        f"--dtype={engine.dtype}",
+        f"--kv-cache-dtype={engine.kv_cache_dtype}",
+        f"--max-model-len={engine.max_model_len}",
+        f"--max-num-seqs={engine.max_num_seqs}",
+        f"--max-num-batched-tokens={engine.max_batched_tokens}",
+        f"--gpu-memory-utilization={engine.gpu_memory_utilization}",
+        # Explicit, because LMCache's chunk size must be a multiple of it.
+        f"--block-size={engine.block_size}",
+        # A replica that samples with another seed cannot be compared with its neighbour.
+        "--seed=0",
+        "--enable-prefix-caching",
+        # Reproducible in every process and readable from other languages, unlike the default.
+        "--prefix-caching-hash-algo=sha256_cbor",
+    ]
+    if engine.quantization is not None:
+        args.append(f"--quantization={engine.quantization}")
+    transfer = json.dumps(transfer_config(engine), separators=(",", ":"))
+    args.append(f"--kv-transfer-config={transfer}")
+    return args
+
+
+def transfer_config(engine: EnginePlan) -> Fields:
+    """How vLLM reaches the LMCache server of its pod."""
+    lmcache = engine.lmcache
+    return {
+        "kv_connector": "LMCacheMPConnector",
+        "kv_role": "kv_both",
+        # vLLM's default ends the request when a load fails; a cache must never do that.
+        "kv_load_failure_policy": "recompute",
+        "kv_connector_extra_config": {
+            "lmcache.mp.host": "tcp://127.0.0.1",
+            "lmcache.mp.port": lmcache.port,
+            "lmcache.mp.mq_timeout": lmcache.mq_timeout_seconds,
+            "lmcache.mp.hash_algorithm": lmcache.hash_algorithm,
+            # Must say the same as the server's flag.
+            "lmcache.mp.isolated_ipc": True,
+        },
+    }
+
+
+def _token(secret: str | None) -> list[Fields]:
+    """Hugging Face token, where the model is gated; the Secret is made by hand."""
+    if secret is None:
+        return []
+    return [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": secret, "key": TOKEN_KEY}}}]

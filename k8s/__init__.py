@@ -1,0 +1,1 @@
+"""Deployment units on Kubernetes: each chart only introduces constructs to each other."""

@@ -1,0 +1,64 @@
+"""The chart of the shared tier L2."""
+
+from __future__ import annotations
+
+import cdk8s
+from constructs import Construct
+
+from kascade.kube.cache_keys import CacheKeys
+from kascade.kube.curvine.bootstrap import CurvineBootstrap
+from kascade.kube.curvine.csi import CurvineCsi
+from kascade.kube.curvine.master import CurvineMaster
+from kascade.kube.curvine.policies import CurvinePolicies
+from kascade.kube.curvine.volumes import CurvineVolumes
+from kascade.kube.curvine.worker import CurvineWorkers
+from kascade.sizing.plan import CurvinePlan, EnginePlan, NetworkPlan
+
+
+class CacheChart(cdk8s.Chart):
+    """Curvine, its volumes, and the keys that seal what lies in them.
+
+    Attributes:
+        bootstrap_namespace: Namespace of the bootstrap Job.
+        bootstrap_job: Its name. Engines may only be applied once it has succeeded.
+    """
+
+    def __init__(  # noqa: PLR0913 - four of its own, keyword-only
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        curvine: CurvinePlan,
+        engines: tuple[EnginePlan, ...],
+        taint_keys: tuple[str, ...],
+        network: NetworkPlan,
+    ) -> None:
+        """Compose the chart.
+
+        Args:
+            scope: The cdk8s app.
+            construct_id: Id of the chart and name of its file.
+            curvine: The plan's slice.
+            engines: All engines, for the keys that they read.
+            taint_keys: Taints of the GPU groups.
+            network: Addresses of the VPC.
+        """
+        super().__init__(scope, construct_id)
+        CurvinePolicies(self, "Policies", curvine=curvine, network=network)
+        master = CurvineMaster(self, "Master", curvine=curvine)
+        for worker in curvine.workers:
+            CurvineWorkers(
+                self,
+                f"Workers-{worker.group}",
+                curvine=curvine,
+                worker=worker,
+                taint_keys=taint_keys,
+            )
+        bootstrap = CurvineBootstrap(
+            self, "Bootstrap", curvine=curvine, config_name=master.config_name
+        )
+        CurvineCsi(self, "Csi", curvine=curvine)
+        CurvineVolumes(self, "Volumes", curvine=curvine)
+        CacheKeys(self, "Keys", engines=engines, image=curvine.jobs_image, network=network)
+        self.bootstrap_namespace = curvine.namespace
+        self.bootstrap_job = bootstrap.job_name

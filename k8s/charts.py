@@ -1,0 +1,97 @@
+"""All charts of one deployment, and the order in which they are applied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cdk8s
+
+from k8s.cache import CacheChart
+from k8s.dashboards import DashboardsChart
+from k8s.engine import EngineChart
+from k8s.platform import PlatformChart
+from k8s.router import RouterChart
+from kascade.sizing.plan import ServingPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charts:
+    """The charts of one deployment.
+
+    Attributes:
+        platform: Applied before the HyperPod cluster is created.
+        cache: None when no engine uses Curvine.
+        dashboards: Not applied to the cluster; Managed Grafana gets its content. None without
+            observability.
+    """
+
+    platform: PlatformChart
+    cache: CacheChart | None
+    engines: tuple[EngineChart, ...]
+    router: RouterChart
+    dashboards: DashboardsChart | None
+
+    @property
+    def serving(self) -> tuple[cdk8s.Chart, ...]:
+        """What is applied once HyperPod is there, in deploy order."""
+        return tuple(c for c in (self.cache, *self.engines, self.router) if c is not None)
+
+    @property
+    def in_order(self) -> tuple[cdk8s.Chart, ...]:
+        """Every chart, in deploy order."""
+        last = () if self.dashboards is None else (self.dashboards,)
+        return (self.platform, *self.serving, *last)
+
+
+def manifest_app(outdir: str) -> cdk8s.App:
+    """Make the app whose ``synth()`` writes one YAML file a chart, named after the chart's id."""
+    return cdk8s.App(
+        outdir=outdir,
+        output_file_extension=".yaml",
+        yaml_output_type=cdk8s.YamlOutputType.FILE_PER_CHART,
+    )
+
+
+def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
+    """Turn a plan into charts.
+
+    The order in which they become children of the app is the deploy order.
+
+    Args:
+        app: The cdk8s app, see ``manifest_app``.
+        plan: The whole plan.
+    """
+    return Charts(
+        platform=PlatformChart(app, "platform", platform=plan.platform),
+        cache=_cache(app, plan),
+        engines=tuple(
+            EngineChart(app, f"engine-{engine.name}", engine=engine, network=plan.network)
+            for engine in plan.engines
+        ),
+        router=RouterChart(app, "router", routers=plan.routers, network=plan.network),
+        dashboards=_dashboards(app, plan),
+    )
+
+
+def _cache(app: cdk8s.App, plan: ServingPlan) -> CacheChart | None:
+    if plan.curvine is None:
+        return None
+    return CacheChart(
+        app,
+        "cache",
+        curvine=plan.curvine,
+        engines=plan.engines,
+        taint_keys=plan.platform.taint_keys,
+        network=plan.network,
+    )
+
+
+def _dashboards(app: cdk8s.App, plan: ServingPlan) -> DashboardsChart | None:
+    if plan.observability is None:
+        return None
+    return DashboardsChart(
+        app,
+        "dashboards",
+        observability=plan.observability,
+        namespace=plan.namespaces.serving,
+    )

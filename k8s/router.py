@@ -1,0 +1,33 @@
+"""The chart of all routers."""
+
+from __future__ import annotations
+
+import cdk8s
+from constructs import Construct
+
+from kascade.kube.router import Router
+from kascade.sizing.plan import NetworkPlan, RouterPlan
+
+
+class RouterChart(cdk8s.Chart):
+    """One router in front of each model."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        routers: tuple[RouterPlan, ...],
+        network: NetworkPlan,
+    ) -> None:
+        """Compose the chart.
+
+        Args:
+            scope: The cdk8s app.
+            construct_id: Id of the chart and name of its file.
+            routers: The plan's slice.
+            network: Addresses of the VPC.
+        """
+        super().__init__(scope, construct_id)
+        for router in routers:
+            Router(self, router.name, router=router, network=network)

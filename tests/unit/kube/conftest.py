@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kascade import plan_file
+from kascade.sizing.plan import CurvinePlan, EnginePlan, L2Plan, ServingPlan
+from tests.unit.kube.rendered import Object, everything, render
+
+_CONFIG = Path(__file__).parents[3] / "config"
+
+
+@cache
+def _plan(name: str) -> ServingPlan:
+    return plan_file(_CONFIG / f"{name}.yaml")
+
+
+@cache
+def _charts(name: str) -> dict[str, list[Object]]:
+    return render(_plan(name))
+
+
+@pytest.fixture(params=["default", "fleet"])
+def plan(request: pytest.FixtureRequest) -> ServingPlan:
+    """Each of the plans that ship with the project."""
+    return _plan(request.param)
+
+
+@pytest.fixture
+def charts(plan: ServingPlan) -> dict[str, list[Object]]:
+    """The plan's charts."""
+    return next(_charts(name) for name in ("default", "fleet") if _plan(name) is plan)
+
+
+@pytest.fixture
+def objects(charts: dict[str, list[Object]]) -> list[Object]:
+    """The objects of all charts."""
+    return everything(charts)
+
+
+@pytest.fixture
+def default_plan() -> ServingPlan:
+    return _plan("default")
+
+
+@pytest.fixture
+def default_charts() -> dict[str, list[Object]]:
+    return _charts("default")
+
+
+@pytest.fixture
+def curvine(default_plan: ServingPlan) -> CurvinePlan:
+    assert default_plan.curvine is not None
+    return default_plan.curvine
+
+
+@pytest.fixture
+def engine(default_plan: ServingPlan) -> EnginePlan:
+    return default_plan.engines[0]
+
+
+@pytest.fixture
+def l2(engine: EnginePlan) -> L2Plan:
+    assert engine.lmcache.l2 is not None
+    return engine.lmcache.l2
+
+
+@pytest.fixture
+def rendered() -> Callable[[ServingPlan], dict[str, list[Object]]]:
+    """Render a plan of one's own."""
+    return render

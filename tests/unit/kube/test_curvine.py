@@ -1,0 +1,476 @@
+"""The shared tier."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kascade.kube.curvine.config import cluster_config
+from kascade.sizing.plan import CurvinePlan, ServingPlan
+from tests.unit.kube.rendered import (
+    Object,
+    container,
+    everything,
+    find,
+    of_kind,
+    pod,
+    pod_labels,
+)
+
+Render = Callable[[ServingPlan], dict[str, list[Object]]]
+
+
+@pytest.fixture
+def cache(default_charts: dict[str, list[Object]]) -> list[Object]:
+    return default_charts["cache"]
+
+
+@pytest.fixture
+def three_masters(
+    default_plan: ServingPlan, curvine: CurvinePlan, rendered: Render
+) -> list[Object]:
+    return rendered(replace(default_plan, curvine=replace(curvine, masters=3)))["cache"]
+
+
+def configurations(objects: list[Object]) -> dict[str, Any]:
+    return {
+        item["metadata"]["name"]: tomllib.loads(item["data"]["curvine-cluster.toml"])
+        for item in of_kind(objects, "ConfigMap")
+    }
+
+
+# --- configuration -----------------------------------------------------------------------------
+
+
+def test_nothing_is_ever_formatted(cache: list[Object]) -> None:
+    for written in configurations(cache).values():
+        assert written["format_master"] is False
+        assert written["format_worker"] is False
+
+
+def test_no_time_to_live_in_any_configuration(cache: list[Object]) -> None:
+    for written in configurations(cache).values():
+        assert not {"ttl_ms", "ttl_action"} & written["client"].keys()
+
+
+def test_ports_and_directories_are_explicit(curvine: CurvinePlan, cache: list[Object]) -> None:
+    written = configurations(cache)["curvine-master"]
+    assert written["cluster_id"] == curvine.cluster_id
+    assert written["master"]["rpc_port"] == curvine.master_rpc_port
+    assert written["master"]["web_port"] == curvine.master_web_port
+    assert written["journal"]["rpc_port"] == curvine.master_journal_port
+    mounts = {
+        mount["name"]: mount["mountPath"]
+        for mount in container(pod(find(cache, "StatefulSet", "curvine-master")), "master")[
+            "volumeMounts"
+        ]
+    }
+    # Below the mount, whose root holds lost+found.
+    assert Path(written["master"]["meta_dir"]).parent == Path(mounts["meta"])
+    assert Path(written["journal"]["journal_dir"]).parent == Path(mounts["journal"])
+    assert "worker" not in written
+
+
+def test_worker_size_is_the_plans(plan: ServingPlan, charts: dict[str, list[Object]]) -> None:
+    assert plan.curvine is not None
+    for worker in plan.curvine.workers:
+        written = configurations(charts["cache"])[f"curvine-worker-{worker.group}"]
+        assert written["worker"]["data_dir"] == [f"[SSD:{worker.capacity_gb}GB]/data/curvine"]
+        assert written["worker"]["dir_reserved"] == f"{plan.curvine.reserved_gb}GB"
+        assert written["worker"]["web_port"] == plan.curvine.worker_web_port
+
+
+def test_masters_know_each_other_by_the_names_they_call_themselves(
+    curvine: CurvinePlan, three_masters: list[Object]
+) -> None:
+    master = find(three_masters, "StatefulSet", "curvine-master")
+    (own,) = [
+        entry["value"]
+        for entry in container(pod(master), "master")["env"]
+        if entry["name"] == "CURVINE_MASTER_HOSTNAME"
+    ]
+    names = [own.replace("$(POD_NAME)", f"curvine-master-{number}") for number in range(3)]
+    for written in configurations(three_masters).values():
+        addresses = written["journal"]["journal_addrs"]
+        assert [address["hostname"] for address in addresses] == names
+        assert [address["id"] for address in addresses] == [1, 2, 3]
+        assert {address["port"] for address in addresses} == {curvine.master_journal_port}
+
+
+def test_a_changed_configuration_restarts_the_pods(
+    curvine: CurvinePlan, default_plan: ServingPlan, rendered: Render, cache: list[Object]
+) -> None:
+    changed = rendered(replace(default_plan, curvine=replace(curvine, reserved_gb=7)))["cache"]
+
+    def hashes(objects: list[Object]) -> dict[str, Any]:
+        return {
+            item["metadata"]["name"]: item["spec"]["template"]["metadata"]["annotations"]
+            for item in of_kind(objects, "StatefulSet", "DaemonSet")
+            if "annotations" in item["spec"]["template"]["metadata"]
+        }
+
+    before, after = hashes(cache), hashes(changed)
+    assert before["curvine-master"] == after["curvine-master"]
+    assert before["curvine-worker-gpu"] != after["curvine-worker-gpu"]
+
+
+def test_text_is_escaped(curvine: CurvinePlan) -> None:
+    odd = 'a"b\\c'
+    written = tomllib.loads(cluster_config(replace(curvine, cluster_id=odd)).to_toml())
+    assert written["cluster_id"] == odd
+
+
+# --- masters and workers -----------------------------------------------------------------------
+
+
+def test_server_is_the_first_process(cache: list[Object]) -> None:
+    for kind, name, service in (
+        ("StatefulSet", "curvine-master", "master"),
+        ("DaemonSet", "curvine-worker-gpu", "worker"),
+    ):
+        command = container(pod(find(cache, kind, name)), service)["command"]
+        assert command[:3] == ["/app/curvine/lib/curvine-server", "--service", service]
+
+
+def test_one_master_has_no_budget_and_three_keep_apart(
+    cache: list[Object], three_masters: list[Object]
+) -> None:
+    assert of_kind(cache, "PodDisruptionBudget") == []
+    assert "podAntiAffinity" not in pod(find(cache, "StatefulSet", "curvine-master"))["affinity"]
+
+    (budget,) = of_kind(three_masters, "PodDisruptionBudget")
+    assert budget["spec"]["maxUnavailable"] == 1
+    master = find(three_masters, "StatefulSet", "curvine-master")
+    assert master["spec"]["replicas"] == 3
+    assert master["spec"]["podManagementPolicy"] == "Parallel"
+    (rule,) = pod(master)["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert rule["topologyKey"] == "kubernetes.io/hostname"
+
+
+def test_masters_service_lists_masters_before_they_are_ready(cache: list[Object]) -> None:
+    spec = find(cache, "Service", "curvine-master")["spec"]
+    assert spec["clusterIP"] == "None"
+    assert spec["publishNotReadyAddresses"] is True
+
+
+def test_volumes_outlive_the_masters(cache: list[Object]) -> None:
+    spec = find(cache, "StatefulSet", "curvine-master")["spec"]
+    assert set(spec["persistentVolumeClaimRetentionPolicy"].values()) == {"Retain"}
+    assert {claim["spec"]["storageClassName"] for claim in spec["volumeClaimTemplates"]} == {
+        "kascade-gp3"
+    }
+
+
+def test_one_worker_daemon_set_per_group(
+    plan: ServingPlan, charts: dict[str, list[Object]]
+) -> None:
+    assert plan.curvine is not None
+    for worker in plan.curvine.workers:
+        found = find(charts["cache"], "DaemonSet", f"curvine-worker-{worker.group}")
+        assert pod(found)["nodeSelector"] == {
+            "sagemaker.amazonaws.com/instance-group-name": worker.group,
+            "node.kubernetes.io/instance-type": worker.instance_type,
+        }
+        assert found["spec"]["updateStrategy"]["rollingUpdate"] == {
+            "maxUnavailable": 1,
+            "maxSurge": 0,
+        }
+        limits = container(pod(found), "worker")["resources"]["limits"]
+        assert limits == {"memory": f"{worker.size.limit_mib}Mi"}
+
+
+def test_worker_directory_must_exist(curvine: CurvinePlan, cache: list[Object]) -> None:
+    volumes = {
+        volume["name"]: volume.get("hostPath")
+        for volume in pod(find(cache, "DaemonSet", "curvine-worker-gpu"))["volumes"]
+    }
+    assert volumes["data"] == {"path": curvine.host_path, "type": "Directory"}
+    assert volumes["nvme"] == {"path": curvine.nvme_mount, "type": "Directory"}
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("36 25 9:0 / /host/nvme rw,relatime - xfs /dev/md0 rw", 0),
+        ("36 25 259:1 /opt/dlami/nvme /host/nvme rw,relatime - xfs /dev/nvme0n1p1 rw", 1),
+        ("36 25 9:0 / /somewhere/else rw,relatime - xfs /dev/md0 rw", 1),
+    ],
+)
+def test_worker_refuses_a_plain_directory(
+    line: str, code: int, cache: list[Object], tmp_path: Path
+) -> None:
+    guard = container(pod(find(cache, "DaemonSet", "curvine-worker-gpu")), "prove-nvme")
+    table = tmp_path / "mountinfo"
+    table.write_text(f"22 1 259:1 / / rw - xfs /dev/nvme0n1p1 rw\n{line}\n")
+    command = [part.replace("/proc/self/mountinfo", str(table)) for part in guard["command"]]
+    answer = subprocess.run([*command, *guard["args"]], check=False, capture_output=True, text=True)
+    assert answer.returncode == code
+    assert ("/opt/dlami/nvme is a plain directory" in answer.stderr) == bool(code)
+
+
+def test_worker_advertises_its_own_address(cache: list[Object]) -> None:
+    worker = container(pod(find(cache, "DaemonSet", "curvine-worker-gpu")), "worker")
+    env = {entry["name"]: entry for entry in worker["env"]}
+    assert env["CURVINE_WORKER_HOSTNAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
+
+
+# --- CSI and volumes ---------------------------------------------------------------------------
+
+
+def test_nothing_restarts_the_node_plugin(cache: list[Object]) -> None:
+    node = find(cache, "DaemonSet", "curvine-csi-node")
+    assert node["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    for item in pod(node)["containers"]:
+        assert "livenessProbe" not in item
+    assert pod(node)["priorityClassName"] == "system-node-critical"
+    assert pod(node)["tolerations"] == [{"operator": "Exists"}]
+
+
+def test_fuse_runs_in_the_node_plugin(curvine: CurvinePlan, cache: list[Object]) -> None:
+    node = find(cache, "DaemonSet", "curvine-csi-node")
+    plugin = container(pod(node), "csi-plugin")
+    env = {entry["name"]: entry.get("value") for entry in plugin["env"]}
+    assert env["MOUNT_MODE"] == "embedded"
+    assert plugin["ports"] == [{"name": "m-cv-fuse", "containerPort": curvine.fuse_web_port}]
+    (kubelet,) = [
+        mount
+        for mount in plugin["volumeMounts"]
+        if mount.get("mountPropagation") == "Bidirectional"
+    ]
+    assert kubelet["mountPath"] == "/var/lib/kubelet"
+    assert plugin["resources"]["limits"]["memory"] == f"{curvine.csi_size.limit_mib}Mi"
+    (logs,) = [volume for volume in pod(node)["volumes"] if volume["name"] == "logs"]
+    assert logs["emptyDir"]["sizeLimit"]
+
+
+def test_registrar_tells_the_kubelet_the_sockets_place_on_the_host(cache: list[Object]) -> None:
+    spec = pod(find(cache, "DaemonSet", "curvine-csi-node"))
+    paths = {
+        volume["name"]: volume["hostPath"]["path"]
+        for volume in spec["volumes"]
+        if "hostPath" in volume
+    }
+    args = container(spec, "node-driver-registrar")["args"]
+    assert f"--kubelet-registration-path={paths['plugin-dir']}/csi.sock" in args
+
+
+def test_there_is_no_attacher(cache: list[Object]) -> None:
+    assert find(cache, "CSIDriver", "curvine")["spec"]["attachRequired"] is False
+    names = [
+        item["name"]
+        for item in pod(find(cache, "Deployment", "curvine-csi-controller"))["containers"]
+    ]
+    assert names == ["csi-plugin", "csi-provisioner"]
+    for role in of_kind(cache, "ClusterRole"):
+        for rule in role["rules"]:
+            assert not {"secrets", "volumeattachments"} & set(rule["resources"])
+
+
+def test_volume_and_claim_are_bound_to_each_other(
+    plan: ServingPlan, charts: dict[str, list[Object]]
+) -> None:
+    assert plan.curvine is not None
+    handles = set()
+    for volume in plan.curvine.volumes:
+        claim = find(charts["cache"], "PersistentVolumeClaim", volume.name)
+        assert claim["metadata"]["namespace"] == volume.claim_namespace
+        assert claim["spec"]["storageClassName"] == ""
+        spec = find(charts["cache"], "PersistentVolume", claim["spec"]["volumeName"])["spec"]
+        assert spec["claimRef"]["name"] == volume.name
+        assert spec["claimRef"]["namespace"] == volume.claim_namespace
+        assert spec["persistentVolumeReclaimPolicy"] == "Retain"
+        assert spec["accessModes"] == ["ReadWriteMany"]
+        assert spec["capacity"] == claim["spec"]["resources"]["requests"]
+        assert spec["csi"]["volumeAttributes"]["curvine-path"] == volume.curvine_path
+        assert "@" not in spec["csi"]["volumeHandle"]
+        handles.add(spec["csi"]["volumeHandle"])
+    assert len(handles) == len(plan.curvine.volumes)
+
+
+def test_all_volumes_share_one_fuse_process(charts: dict[str, list[Object]]) -> None:
+    keys = {
+        tuple(
+            (key, value)
+            for key, value in item["spec"]["csi"]["volumeAttributes"].items()
+            if key != "curvine-path"
+        )
+        for item in of_kind(charts["cache"], "PersistentVolume")
+    }
+    assert len(keys) == 1
+
+
+def test_attributes_are_text_and_bound_every_wait(
+    curvine: CurvinePlan, cache: list[Object]
+) -> None:
+    (volume,) = of_kind(cache, "PersistentVolume")
+    attributes = volume["spec"]["csi"]["volumeAttributes"]
+    assert {type(value) for value in attributes.values()} == {str}
+    for key in (
+        "client.conn-timeout-ms",
+        "client.conn-retry-max-duration-ms",
+        "client.rpc-timeout-ms",
+        "client.rpc-retry-max-duration-ms",
+        "client.data-timeout-ms",
+    ):
+        assert attributes[key] == str(curvine.client_timeout_ms)
+    assert attributes["client.ttl-ms"] == f"{curvine.ttl_hours}h"
+    assert attributes["client.ttl-action"] == "delete"
+    assert attributes["negative-timeout-ms"] == "0"
+    assert attributes["web-port"] == str(curvine.fuse_web_port)
+    assert re.fullmatch(r"[^,:]+:8995", attributes["master-addrs"])
+
+
+# --- bootstrap ---------------------------------------------------------------------------------
+
+
+FAKE_CLI = r"""#!/bin/sh
+# curvine-cli --conf F fs COMMAND ...: a directory tree under $POOL; age limits in *.ttl files.
+shift 3
+command=$1; shift
+echo "$command $*" >> "$POOL.log"
+case $command in
+  stat)
+    [ -e "$POOL$1" ] || { echo "stat: Cannot stat" >&2; exit 1; }
+    if [ -e "$POOL$1/.ttl" ]; then echo "Ttl action: Delete"; else echo "Ttl action: None"; fi ;;
+  mkdir) shift; [ -e "$POOL$1" ] && exit 1; mkdir -p "$POOL$1" ;;
+  chmod) [ -z "$NO_CHMOD" ] || exit 1 ;;
+  touch) : > "$POOL$1" ;;
+  rm) shift; rm -r "$POOL$1" ;;
+esac
+"""
+
+
+def bootstrap(cache: list[Object], tmp_path: Path, **env: str) -> list[str]:
+    """Run the Job's script against a directory and return the commands it gave."""
+    pool, log = tmp_path / "pool", tmp_path / "pool.log"
+    pool.mkdir(exist_ok=True)
+    log.unlink(missing_ok=True)
+    cli = tmp_path / "curvine-cli"
+    cli.write_text(FAKE_CLI)
+    cli.chmod(0o755)
+    (job,) = [
+        item for item in of_kind(cache, "Job") if item["metadata"]["name"].startswith("curvine")
+    ]
+    step = container(pod(job), "bootstrap")
+    subprocess.run(
+        [*step["command"], str(cli), *step["args"][1:]],
+        check=True,
+        capture_output=True,
+        timeout=30,
+        env={"PATH": "/usr/bin:/bin", "POOL": str(pool), **env},
+    )
+    return log.read_text().splitlines()
+
+
+def test_bootstrap_makes_directory_and_marker(
+    curvine: CurvinePlan, cache: list[Object], tmp_path: Path
+) -> None:
+    bootstrap(cache, tmp_path)
+    path = tmp_path / f"pool{curvine.volumes[0].curvine_path}"
+    assert (path / ".kascade-volume").is_file()
+
+
+def test_bootstrap_again_changes_nothing(cache: list[Object], tmp_path: Path) -> None:
+    bootstrap(cache, tmp_path)
+    assert {command.split()[0] for command in bootstrap(cache, tmp_path)} == {"stat"}
+
+
+def test_bootstrap_replaces_what_a_mount_made(
+    curvine: CurvinePlan, cache: list[Object], tmp_path: Path
+) -> None:
+    path = tmp_path / f"pool{curvine.volumes[0].curvine_path}"
+    path.mkdir(parents=True)
+    (path / ".ttl").touch()
+    bootstrap(cache, tmp_path)
+    assert [item.name for item in path.iterdir()] == [".kascade-volume"]
+
+
+def test_bootstrap_keeps_what_has_no_age_limit(
+    curvine: CurvinePlan, cache: list[Object], tmp_path: Path
+) -> None:
+    path = tmp_path / f"pool{curvine.volumes[0].curvine_path}"
+    path.mkdir(parents=True)
+    (path / "chunk.data").touch()
+    bootstrap(cache, tmp_path, NO_CHMOD="1")
+    assert {item.name for item in path.iterdir()} == {".kascade-volume", "chunk.data"}
+
+
+def test_a_changed_job_has_another_name(
+    curvine: CurvinePlan, default_plan: ServingPlan, rendered: Render, cache: list[Object]
+) -> None:
+    changed = rendered(replace(default_plan, curvine=replace(curvine, image="other:1")))["cache"]
+
+    def names(objects: list[Object]) -> set[str]:
+        return {item["metadata"]["name"] for item in of_kind(objects, "Job")}
+
+    assert len(names(cache) & names(changed)) == 1  # the keys' Job, which has another image
+    for job in of_kind(cache, "Job"):
+        assert "ttlSecondsAfterFinished" not in job["spec"]
+
+
+# --- who talks to whom -------------------------------------------------------------------------
+
+
+def peers(policy: Object, port: int) -> set[str]:
+    """Components that a policy lets in on a port."""
+    return {
+        peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"]
+        for rule in policy["spec"]["ingress"]
+        for peer in rule["from"]
+        if "podSelector" in peer and port in [entry["port"] for entry in rule["ports"]]
+    }
+
+
+def test_ports_are_open_to_those_who_need_them(curvine: CurvinePlan, cache: list[Object]) -> None:
+    master = find(cache, "NetworkPolicy", "curvine-master")
+    worker = find(cache, "NetworkPolicy", "curvine-worker")
+    assert peers(master, curvine.master_journal_port) == {"master"}
+    assert peers(master, curvine.master_rpc_port) == {
+        "master",
+        "worker",
+        "csi-node",
+        "csi-controller",
+        "bootstrap",
+    }
+    assert peers(worker, curvine.worker_rpc_port) == {"csi-node"}
+    assert peers(master, curvine.master_web_port) == set()
+
+
+def test_web_ports_are_open_to_the_collector_only(
+    default_plan: ServingPlan, curvine: CurvinePlan, cache: list[Object]
+) -> None:
+    blocks = {
+        (peer["ipBlock"]["cidr"], entry["port"])
+        for policy in of_kind(cache, "NetworkPolicy")
+        for rule in policy["spec"].get("ingress", [])
+        for peer in rule["from"]
+        if "ipBlock" in peer
+        for entry in rule["ports"]
+    }
+    ports = (curvine.master_web_port, curvine.worker_web_port, curvine.fuse_web_port)
+    cidrs = default_plan.network.collector_cidrs
+    assert blocks == {(cidr, port) for cidr in cidrs for port in ports}
+
+
+def test_without_curvine_there_is_no_cache_chart(
+    default_plan: ServingPlan, rendered: Render
+) -> None:
+    engine = default_plan.engines[0]
+    bare = replace(engine, lmcache=replace(engine.lmcache, l2=None))
+    charts = rendered(replace(default_plan, curvine=None, engines=(bare,)))
+    assert list(charts) == ["platform", f"engine-{engine.name}", "router", "dashboards"]
+    assert of_kind(everything(charts), "PersistentVolumeClaim", "Job") == []
+
+
+def test_pods_carry_the_same_cluster(curvine: CurvinePlan, cache: list[Object]) -> None:
+    for item in of_kind(cache, "StatefulSet", "DaemonSet"):
+        assert pod_labels(item)["app.kubernetes.io/instance"] == curvine.cluster_id
