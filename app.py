@@ -1,0 +1,104 @@
+"""The composition root: configuration -> plan -> charts and stacks -> manifests and templates."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import tools.node  # noqa: F401 - chooses the Node that jsii starts
+
+import aws_cdk as cdk
+import cdk8s
+
+from k8s.charts import build_charts, manifest_app
+from kascade import KascadeError, ServingPlan, plan_file
+from kascade.observability.boards import boards
+from kascade.observability.scrape import scrape_configuration
+from kascade.sizing.document import write_plan
+from stacks.cluster import ClusterStack
+from stacks.network import NetworkStack
+from stacks.observability import ObservabilityStack
+from stacks.serving import ServingStack
+
+DEFAULT_CONFIG = "config/default.yaml"
+DIST = Path("dist")
+MANIFESTS = DIST / "manifests"
+EXIT_INVALID = 2
+
+
+def build(app: cdk.App, plan: ServingPlan, *, manifests: Path) -> cdk8s.App:
+    """Introduce charts and stacks to each other; nothing is written yet.
+
+    Args:
+        app: The CDK app that receives the stacks.
+        plan: What to build.
+        manifests: Folder that the returned cdk8s app will write the charts to.
+
+    Returns:
+        The cdk8s app with every chart.
+    """
+    charts_app = manifest_app(str(manifests))
+    charts = build_charts(charts_app, plan)
+    network = NetworkStack(app, f"{plan.name}-network", plan=plan)
+    cluster = ClusterStack(
+        app,
+        f"{plan.name}-cluster",
+        plan=plan,
+        network=network.network,
+        platform=charts.platform.to_json(),
+    )
+    ServingStack(
+        app,
+        f"{plan.name}-serving",
+        plan=plan,
+        cluster=cluster.eks.cluster,
+        charts={chart.node.id: chart.to_json() for chart in charts.serving},
+    )
+    if plan.observability is not None:
+        ObservabilityStack(
+            app,
+            f"{plan.name}-observability",
+            plan=plan,
+            network=network.network,
+            cluster_arn=cluster.eks.cluster.cluster_arn,
+            cluster_security_group=cluster.eks.cluster.cluster_security_group,
+            dashboards=boards(plan.observability),
+            scrape_configuration=scrape_configuration(
+                plan.observability, cluster_name=plan.name, namespaces=plan.namespaces
+            ),
+        )
+    return charts_app
+
+
+def main() -> int:
+    """Build what the context key ``config`` names, into cdk.out/ and dist/.
+
+    Returns:
+        0, or 2 when the configuration cannot be used; nothing is written then.
+    """
+    app = cdk.App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
+    config = app.node.try_get_context("config") or DEFAULT_CONFIG
+    try:
+        plan = plan_file(config)
+        charts = build(app, plan, manifests=MANIFESTS)
+    except KascadeError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_INVALID
+    assembly = app.synth()
+    _forget_other_deployments(Path(assembly.directory), {stack.id for stack in assembly.stacks})
+    charts.synth()
+    write_plan(plan, DIST / "plan.json")
+    return 0
+
+
+def _forget_other_deployments(assembly: Path, stacks: set[str]) -> None:
+    """Remove what an earlier synth of another configuration left in the output folders."""
+    for path in assembly.glob("*.json"):
+        stack, _, kind = path.name.partition(".")
+        if kind in {"template.json", "assets.json", "metadata.json"} and stack not in stacks:
+            path.unlink()
+    shutil.rmtree(MANIFESTS, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,316 @@
+"""The EKS cluster that HyperPod and everything else runs on."""
+
+from __future__ import annotations
+
+import json
+from typing import Final, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.lambda_layer_kubectl_v34 import KubectlV34Layer
+from constructs import Construct, IDependable
+
+from kascade.aws._logs import log_group
+from kascade.aws._nag import accept, accept_managed_policies, accept_wildcards
+from kascade.aws.network import ServingNetwork
+from kascade.sizing.plan import AddonPlan, ClusterPlan, SystemGroupPlan
+
+_EBS_ADDON: Final = "aws-ebs-csi-driver"
+_KMS_WINDOW_DAYS: Final = 30
+_LAMBDA_VPC_ACTIONS: Final = (
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
+)
+_SYSTEM_NODE_POLICIES: Final = (
+    "AmazonEKSWorkerNodePolicy",
+    "AmazonEKS_CNI_Policy",
+    "AmazonEC2ContainerRegistryPullOnly",
+)
+_EBS_CSI_POLICY: Final = "service-role/AmazonEBSCSIDriverPolicy"
+
+
+class ServingEksCluster(Construct):
+    """EKS with its add-ons and a small managed node group for all that needs no GPU.
+
+    The API server is reached from inside the VPC, by people only if the plan lists their
+    networks. Rights are access entries; there is no aws-auth ConfigMap, since HyperPod writes
+    access entries for its own nodes.
+
+    Order: cluster; add-ons that live without nodes; the node group; add-ons whose pods need one.
+
+    Attributes:
+        network: Where it stands.
+        cluster: The cluster, with the function that applies manifests.
+        ebs_csi_role: Role of the EBS driver, or None where the plan has no such add-on.
+        ready: Everything nodes of any kind rely on: rules, add-ons, system nodes.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, plan: ClusterPlan, network: ServingNetwork
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._plan = plan
+        self.network = network
+        cluster = self._make_cluster()
+        for arn in plan.admin_role_arns:
+            cluster.grant_cluster_admin(f"Admin-{arn.rpartition('/')[2]}", arn)
+        self.cluster = cast("eks.ICluster", cluster)
+        rules = self._connect_nodes()
+        early = [self._add_addon(addon) for addon in plan.addons if not addon.needs_nodes]
+        system = self._add_system_group(plan.system_group)
+        system.node.add_dependency(*early, *rules)
+        self.ebs_csi_role: iam.Role | None = None
+        late: list[IDependable] = []
+        for addon in plan.addons:
+            if addon.needs_nodes:
+                resource = self._add_addon(addon)
+                resource.node.add_dependency(system)
+                late.append(resource)
+        self.ready: list[IDependable] = [*rules, *early, system, *late]
+
+    def _make_cluster(self) -> eks.Cluster:
+        plan, network = self._plan, self.network
+        key = kms.Key(
+            self,
+            "SecretsKey",
+            description=f"Secrets of the EKS cluster {plan.eks_name}",
+            enable_key_rotation=True,
+            # Without the cluster the key opens nothing; the window is there to change one's mind.
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+            pending_window=cdk.Duration.days(_KMS_WINDOW_DAYS),
+        )
+        # EKS would make this group by itself, and keep events for ever.
+        control_plane_log = log_group(
+            self,
+            "ControlPlaneLog",
+            name=f"/aws/eks/{plan.eks_name}/cluster",
+            retention_days=plan.log_retention_days,
+        )
+        access = eks.EndpointAccess.PRIVATE
+        if plan.public_access_cidrs:
+            access = eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*plan.public_access_cidrs)
+        handler_log = log_group(self, "KubectlLog", retention_days=plan.log_retention_days)
+        cluster = eks.Cluster(
+            self,
+            "Cluster",
+            cluster_name=plan.eks_name,
+            version=eks.KubernetesVersion.of(plan.kubernetes_version),
+            vpc=network.vpc,
+            vpc_subnets=[ec2.SubnetSelection(subnets=network.private_subnets)],
+            security_group=network.node_security_group,
+            endpoint_access=access,
+            secrets_encryption_key=key,
+            cluster_logging=list(eks.ClusterLoggingTypes),
+            default_capacity_type=eks.DefaultCapacityType.NODEGROUP,  # or EKS Auto Mode is on
+            default_capacity=0,
+            bootstrap_self_managed_addons=False,  # the add-ons below are the only ones
+            bootstrap_cluster_creator_admin_permissions=False,
+            kubectl_provider_options=eks.KubectlProviderOptions(
+                kubectl_layer=KubectlV34Layer(self, "KubectlLayer"),
+                private_subnets=network.private_subnets,
+                # Immutable, or the construct would add rights to pull images.
+                role=self._make_kubectl_role(handler_log.log_group_arn).without_policy_updates(),
+            ),
+        )
+        cluster.node.default_child.node.add_dependency(control_plane_log)  # type: ignore[union-attr]
+        self._tame_kubectl_provider(cluster, handler_log.log_group_name)
+        return cluster
+
+    def _make_kubectl_role(self, log_group_arn: str) -> iam.Role:
+        arn = cdk.Stack.of(self).format_arn(
+            service="eks", resource="cluster", resource_name=self._plan.eks_name
+        )
+        streams = f"{log_group_arn}:log-stream:*"
+        role = iam.Role(
+            self,
+            "KubectlRole",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description="Applies Kubernetes manifests for CloudFormation",
+            inline_policies={
+                "Kubectl": iam.PolicyDocument(
+                    statements=[
+                        iam.PolicyStatement(actions=["eks:DescribeCluster"], resources=[arn]),
+                        iam.PolicyStatement(
+                            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                            resources=[log_group_arn, streams],
+                        ),
+                        iam.PolicyStatement(actions=list(_LAMBDA_VPC_ACTIONS), resources=["*"]),
+                    ]
+                )
+            },
+        )
+        accept_wildcards(
+            role,
+            ["*", streams],
+            "Lambda attaches a function to a VPC only if its role has these rights on all "
+            "network interfaces; log streams are named by Lambda.",
+        )
+        return role
+
+    def _tame_kubectl_provider(self, cluster: eks.Cluster, log_group_name: str) -> None:
+        """Bound the logs of the provider's two functions, and drop a condition it leaves over."""
+        framework_log = log_group(
+            self, "KubectlFrameworkLog", retention_days=self._plan.log_retention_days
+        )
+        provider = cluster.node.find_child("KubectlProvider")
+        handler = provider.node.find_child("Handler")
+        framework = provider.node.find_child("Provider").node.find_child("framework-onEvent")
+        for function, name in (
+            (handler, log_group_name),
+            (framework, framework_log.log_group_name),
+        ):
+            resource = cast("lambda_.CfnFunction", function.node.default_child)
+            resource.logging_config = lambda_.CfnFunction.LoggingConfigProperty(log_group=name)
+        self.node.try_remove_child("HasEcrPublic")
+
+        accept_managed_policies(
+            cluster.role,
+            ["AmazonEKSClusterPolicy"],
+            "What the control plane needs by definition; AWS keeps it current.",
+        )
+        accept_managed_policies(
+            framework,
+            [
+                "service-role/AWSLambdaBasicExecutionRole",
+                "service-role/AWSLambdaVPCAccessExecutionRole",
+            ],
+            "CDK's provider framework makes its role itself and takes none.",
+        )
+        accept(
+            handler,
+            "AwsSolutions-L1",
+            "The runtime is CDK's choice for its kubectl function and moves with aws-cdk-lib.",
+        )
+        handler_arn = cast("lambda_.Function", handler).function_arn
+        accept_wildcards(
+            framework,
+            [f"{handler_arn}:*"],
+            "CDK's provider framework may call any version of the kubectl function, nothing else.",
+        )
+
+    def _connect_nodes(self) -> list[IDependable]:
+        """Let EKS's own security group, which system nodes get, and HyperPod's reach each other."""
+        eks_group = self.cluster.cluster_security_group_id
+        node_group = self.network.node_security_group.security_group_id
+        pairs = {
+            "FromSystemNodes": (node_group, eks_group, "From system nodes and kubectl"),
+            "FromHyperPodNodes": (eks_group, node_group, "From HyperPod nodes"),
+        }
+        return [
+            ec2.CfnSecurityGroupIngress(
+                self,
+                name,
+                group_id=target,
+                source_security_group_id=source,
+                ip_protocol="-1",
+                description=description,
+            )
+            for name, (target, source, description) in pairs.items()
+        ]
+
+    def _add_addon(self, addon: AddonPlan) -> eks.CfnAddon:
+        associations = None
+        if addon.name == _EBS_ADDON:
+            self.ebs_csi_role = self._make_ebs_csi_role()
+            associations = [
+                eks.CfnAddon.PodIdentityAssociationProperty(
+                    role_arn=self.ebs_csi_role.role_arn, service_account="ebs-csi-controller-sa"
+                )
+            ]
+        return eks.CfnAddon(
+            self,
+            f"Addon-{addon.name}",
+            addon_name=addon.name,
+            addon_version=addon.version,
+            cluster_name=self.cluster.cluster_name,
+            configuration_values=(
+                json.dumps(addon.configuration, sort_keys=True) if addon.configuration else None
+            ),
+            pod_identity_associations=associations,
+            preserve_on_delete=False,
+            resolve_conflicts="OVERWRITE",
+        )
+
+    def _make_ebs_csi_role(self) -> iam.Role:
+        role = iam.Role(
+            self,
+            "EbsCsiRole",
+            assumed_by=iam.ServicePrincipal("pods.eks.amazonaws.com").with_session_tags(),
+            description="EBS CSI driver, by EKS Pod Identity",
+            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_EBS_CSI_POLICY)],
+        )
+        accept_managed_policies(
+            role,
+            [_EBS_CSI_POLICY],
+            "AWS's policy for this driver: its rights are bound by the tags that the driver sets, "
+            "and change with its versions.",
+        )
+        return role
+
+    def _add_system_group(self, plan: SystemGroupPlan) -> eks.Nodegroup:
+        role = iam.Role(
+            self,
+            "SystemNodeRole",
+            assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
+            description="EKS system nodes",
+            managed_policies=[
+                iam.ManagedPolicy.from_aws_managed_policy_name(name)
+                for name in _SYSTEM_NODE_POLICIES
+            ],
+        )
+        accept_managed_policies(
+            role,
+            _SYSTEM_NODE_POLICIES,
+            "The three policies without which an EKS node cannot join or pull images; AWS keeps "
+            "them current with the node image.",
+        )
+        template = ec2.LaunchTemplate(
+            self,
+            "SystemLaunchTemplate",
+            require_imdsv2=True,
+            http_put_response_hop_limit=1,  # pods get AWS rights by Pod Identity, not from the node
+            block_devices=[
+                ec2.BlockDevice(
+                    device_name="/dev/xvda",
+                    volume=ec2.BlockDeviceVolume.ebs(
+                        plan.root_volume_gib,
+                        encrypted=True,
+                        volume_type=ec2.EbsDeviceVolumeType.GP3,
+                        delete_on_termination=True,
+                    ),
+                )
+            ],
+        )
+        instance_type = ec2.InstanceType(plan.instance_type)
+        arm = instance_type.architecture is ec2.InstanceArchitecture.ARM_64
+        return eks.Nodegroup(
+            self,
+            "SystemNodes",
+            cluster=self.cluster,
+            ami_type=(
+                eks.NodegroupAmiType.AL2023_ARM_64_STANDARD
+                if arm
+                else eks.NodegroupAmiType.AL2023_X86_64_STANDARD
+            ),
+            instance_types=[instance_type],
+            node_role=role,
+            min_size=plan.count,
+            desired_size=plan.count,
+            max_size=plan.max_count,
+            max_unavailable=1,
+            force_update=False,  # an update that a disruption budget holds up fails instead
+            enable_node_auto_repair=True,
+            subnets=ec2.SubnetSelection(subnets=self.network.private_subnets),
+            launch_template_spec=eks.LaunchTemplateSpec(
+                id=cast("str", template.launch_template_id),
+                version=template.latest_version_number,
+            ),
+        )

@@ -1,0 +1,150 @@
+"""The script that prepares each HyperPod node, and the bucket that HyperPod fetches it from."""
+
+import hashlib
+import re
+import shlex
+from pathlib import Path
+from typing import Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import custom_resources as cr
+from constructs import Construct
+
+from kascade.aws._logs import log_group
+from kascade.aws._nag import accept, accept_wildcards
+from kascade.errors import KascadeError
+from kascade.sizing.plan import ClusterPlan
+
+_MAX_BUCKET_NAME: Final = 63
+SCRIPT: Final = Path(__file__).parent / "on_create.sh"
+
+_SETTINGS: Final = re.compile(r"# >>> settings\n.*?# <<< settings\n", re.DOTALL)
+
+
+def render_script(plan: ClusterPlan) -> str:
+    """Write the plan's settings into the script."""
+    wants_cache = any(group.cache_worker for group in plan.groups)
+    settings = {
+        "NVME_MOUNT": plan.nvme_mount,
+        "CACHE_DIR": plan.cache_host_path if wants_cache else "",  # empty: make none
+    }
+    lines = [f"{name}=${{{name}-{shlex.quote(value)}}}\n" for name, value in settings.items()]
+    return _SETTINGS.sub(lambda _: "".join(lines), SCRIPT.read_text(encoding="utf-8"))
+
+
+def _bucket_name(deployment: str, stack: cdk.Stack) -> str:
+    rest = f"{stack.account}-{stack.region}"
+    if not cdk.Token.is_unresolved(stack.region):
+        room = _MAX_BUCKET_NAME - len(f"sagemaker--lifecycle-{'1' * 12}-{stack.region}")
+        if len(deployment) > room:
+            msg = (
+                f"The deployment's name {deployment} has {len(deployment)} characters; in "
+                f"{stack.region} it may have {room}, since the lifecycle bucket's name holds it "
+                f"beside account and region. Choose a shorter name."
+            )
+            raise KascadeError(msg)
+    return f"sagemaker-{deployment}-lifecycle-{rest}"
+
+
+class LifecycleScript(Construct):
+    """A private bucket and the script in it.
+
+    The script's text stands in the template, so that a reviewer of ``cdk diff`` sees what will
+    run as root; one SDK call puts it into the bucket, where a deployment construct would bring
+    a larger function and two layers. Its name carries a hash of the text. A changed script
+    therefore changes ``OnCreate`` of every instance group, an update in place: nodes made from
+    then on run the new script, nodes that exist are left alone, and a rollback finds the old
+    script still there, since CloudFormation deletes it last.
+
+    The bucket's name begins with ``sagemaker-`` because HyperPod's managed instance policy
+    reaches no other. It holds no versions, since git has them and the bucket must be empty to go
+    with its stack; and it uses S3's own encryption, since that policy grants no KMS key.
+
+    Attributes:
+        bucket: The bucket.
+        source_uri: For ``LifeCycleConfig.SourceS3Uri``.
+        on_create: For ``LifeCycleConfig.OnCreate``.
+        upload: The script in its place; nodes must not be made before it.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, deployment: str, plan: ClusterPlan
+    ) -> None:
+        super().__init__(scope, construct_id)
+        stack = cdk.Stack.of(self)
+        text = render_script(plan)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            bucket_name=_bucket_name(deployment, stack),
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            enforce_ssl=True,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        self.source_uri = f"s3://{self.bucket.bucket_name}"
+        self.on_create = f"on_create-{hashlib.sha256(text.encode()).hexdigest()[:12]}.sh"
+        self.upload = self._upload(text, plan.log_retention_days)
+        accept(
+            self.bucket,
+            "AwsSolutions-S1",
+            "One script that git holds, read by nodes at their creation; CloudTrail has its "
+            "changes. An access log would need a second bucket.",
+        )
+
+    def _upload(self, text: str, retention_days: int) -> cr.AwsCustomResource:
+        log = log_group(self, "UploadLog", retention_days=retention_days)
+        place = {"Bucket": self.bucket.bucket_name, "Key": self.on_create}
+        put = cr.AwsSdkCall(
+            service="S3",
+            action="putObject",
+            parameters={**place, "Body": text, "ContentType": "text/x-shellscript"},
+            physical_resource_id=cr.PhysicalResourceId.of(self.on_create),
+            output_paths=["ETag"],
+        )
+        upload = cr.AwsCustomResource(
+            self,
+            "Upload",
+            on_create=put,
+            on_update=put,
+            on_delete=cr.AwsSdkCall(service="S3", action="deleteObject", parameters=place),
+            role=self._make_role(log.log_group_arn),
+            install_latest_aws_sdk=False,
+            log_group=log,
+            service_timeout=cdk.Duration.minutes(5),
+        )
+        upload.node.add_dependency(self.bucket)
+        return upload
+
+    def _make_role(self, log_group_arn: str) -> iam.Role:
+        streams = f"{log_group_arn}:log-stream:*"
+        scripts = self.bucket.arn_for_objects("on_create-*.sh")
+        role = iam.Role(
+            self,
+            "UploadRole",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description="Puts the lifecycle script into its bucket",
+            inline_policies={
+                "Upload": iam.PolicyDocument(
+                    statements=[
+                        iam.PolicyStatement(
+                            actions=["s3:PutObject", "s3:DeleteObject"], resources=[scripts]
+                        ),
+                        iam.PolicyStatement(
+                            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                            resources=[log_group_arn, streams],
+                        ),
+                    ]
+                )
+            },
+        )
+        accept_wildcards(
+            role,
+            [scripts, streams],
+            "The script of the next update has another hash in its name, and the one before it "
+            "must be deleted; log streams are named by Lambda.",
+        )
+        return role

@@ -1,0 +1,121 @@
+#!/bin/bash
+# Runs once, as root, on each new HyperPod node (Amazon Linux 2023), before the node joins the
+# cluster. Fetches nothing. Does two things:
+#
+#   1. Gives container images and pod volumes room: /var/lib/containerd and /var/lib/kubelet move
+#      to the node's second EBS volume, where there is one.
+#   2. Makes the cache directory on the instance's own NVMe, after proving that it is one. A
+#      directory on the root disk would look the same to the cache, and fill the root disk.
+#
+# A node without NVMe skips step 2. Any failure ends with status 1, upon which HyperPod discards
+# the node; the pause before that lets the log reach CloudWatch.
+set -euo pipefail
+
+# Each setting may be given by the environment, which is how the tests run this file anywhere.
+# >>> settings
+NVME_MOUNT=${NVME_MOUNT-/opt/dlami/nvme}
+CACHE_DIR=${CACHE_DIR-}
+# <<< settings
+: "${DATA_MOUNT:=/opt/sagemaker}"
+: "${STATE_DIRS:=/var/lib/containerd /var/lib/kubelet}"
+: "${FSTAB:=/etc/fstab}"
+: "${LOG_FILE:=/var/log/provision/provisioning.log}"
+: "${WAIT_SECONDS:=60}"
+: "${PAUSE_SECONDS:=60}"
+
+readonly INSTANCE_STORE="Amazon EC2 NVMe Instance Storage"
+
+log() { printf '%s on_create: %s\n' "$(date -u +%FT%TZ)" "$*"; }
+
+fail() {
+  log "FAILED: $*"
+  exit 1
+}
+
+finish() {
+  local status=$?
+  if ((status != 0)); then
+    log "ends with status ${status} after ${PAUSE_SECONDS} s, so that this log is shipped"
+    sync
+    sleep "${PAUSE_SECONDS}"
+  fi
+  exit "${status}"
+}
+
+is_mounted() { findmnt --noheadings --mountpoint "$1" >/dev/null; }
+
+wait_for_mount() {
+  local waited=0
+  until is_mounted "$1"; do
+    ((waited < WAIT_SECONDS)) || return 1
+    sleep 1
+    waited=$((waited + 1))
+  done
+}
+
+has_instance_store() {
+  [[ "$(lsblk --nodeps --noheadings --output MODEL)" == *"${INSTANCE_STORE}"* ]]
+}
+
+# What lies under a file system: the disks below it, through LVM and RAID. EBS volumes are NVMe
+# devices too on these instances; only the model name tells the two apart.
+require_instance_store() {
+  local source disks
+  source=$(findmnt --noheadings --output SOURCE --mountpoint "$1")
+  disks=$(lsblk --inverse --noheadings --list --output TYPE,MODEL "${source}" | grep '^disk' || true)
+  [[ -n "${disks}" ]] || fail "$1 is on ${source}, below which there is no disk"
+  if grep --quiet --invert-match --fixed-strings "${INSTANCE_STORE}" <<<"${disks}"; then
+    fail "$1 is on ${source}, which is not all instance storage: ${disks}"
+  fi
+  log "$1 is on ${source}, instance storage"
+}
+
+make_cache_dir() {
+  if [[ -z "${CACHE_DIR}" ]]; then
+    log "no cache wanted"
+    return
+  fi
+  if ! has_instance_store; then
+    log "no instance storage on this node, no cache directory"
+    return
+  fi
+  wait_for_mount "${NVME_MOUNT}" \
+    || fail "${NVME_MOUNT} is no mount point after ${WAIT_SECONDS} s, but the node has NVMe"
+  require_instance_store "${NVME_MOUNT}"
+  install --directory --mode=0700 "${CACHE_DIR}"
+  log "made ${CACHE_DIR}"
+}
+
+# Bind mounts keep every path as it is, for CSI drivers and for kubelet's own bookkeeping.
+move_state() {
+  if [[ "${DATA_MOUNT}" == "${NVME_MOUNT}" ]] || ! wait_for_mount "${DATA_MOUNT}"; then
+    log "no second EBS volume, images and pod volumes stay on the root disk"
+    return
+  fi
+  local running=() service dir target
+  for service in kubelet containerd; do
+    if systemctl is-active --quiet "${service}"; then
+      systemctl stop "${service}"
+      running=("${service}" "${running[@]}")
+    fi
+  done
+  for dir in ${STATE_DIRS}; do
+    is_mounted "${dir}" && continue
+    target="${DATA_MOUNT}/state/${dir##*/}"
+    mkdir --parents "${dir}" "${target}"
+    cp --archive "${dir}/." "${target}/"
+    mount --bind "${target}" "${dir}"
+    printf '%s %s none bind,nofail,x-systemd.requires-mounts-for=%s 0 0\n' \
+      "${target}" "${dir}" "${DATA_MOUNT}" >>"${FSTAB}"
+    log "moved ${dir} to ${target}"
+  done
+  for service in "${running[@]}"; do systemctl start "${service}"; done
+}
+
+mkdir --parents "$(dirname "${LOG_FILE}")"
+exec >>"${LOG_FILE}" 2>&1
+trap finish EXIT
+log "starts"
+move_state
+make_cache_dir
+log "done"

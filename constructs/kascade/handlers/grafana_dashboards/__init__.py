@@ -1,0 +1,1 @@
+"""Lambda that carries dashboards into Managed Grafana."""

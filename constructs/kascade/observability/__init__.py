@@ -1,0 +1,1 @@
+"""What is measured and how it is shown: metric names, panels, boards, scrape jobs."""

@@ -1,0 +1,122 @@
+"""The scrape configuration of Managed Prometheus' collector.
+
+The collector takes ``global`` and ``scrape_configs`` and nothing else, no less than 30 seconds
+between scrapes, and at most 256 KB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import yaml
+
+from kascade.kube import _labels
+from kascade.observability.metrics import Component
+from kascade.sizing.plan import Namespaces, ObservabilityPlan
+
+MIN_INTERVAL_SECONDS = 30
+
+PORTS: Mapping[Component, str] = {
+    Component.VLLM: _labels.VLLM_PORT,
+    Component.LMCACHE: _labels.LMCACHE_PORT,
+    Component.ROUTER: _labels.ROUTER_PORT,
+    Component.CURVINE_MASTER: _labels.MASTER_PORT,
+    Component.CURVINE_WORKER: _labels.WORKER_PORT,
+    Component.CURVINE_FUSE: _labels.FUSE_PORT,
+}
+"""Container port that serves a component's ``/metrics``."""
+
+_POD = "__meta_kubernetes_pod"
+_TIMEOUT_SECONDS = 10
+
+
+def scrape_configuration(
+    plan: ObservabilityPlan, *, cluster_name: str, namespaces: Namespaces
+) -> str:
+    """Prometheus YAML that finds every component's pods by the name of a container port.
+
+    A native sidecar counts as an init container; its ports are found like any other. The label
+    ``model`` is the engine's name in the plan. Unlike ``model_name`` it stands on every series of
+    an engine, its LMCache server and its router, and never depends on how a model is spelled.
+
+    Raises:
+        ValueError: The plan asks for a shorter interval than the collector takes.
+    """
+    if plan.scrape_interval_seconds < MIN_INTERVAL_SECONDS:
+        message = (
+            f"The scrape interval is {plan.scrape_interval_seconds} s; Managed Prometheus' "
+            f"collector takes {MIN_INTERVAL_SECONDS} s or more."
+        )
+        raise ValueError(message)
+    configuration = {
+        "global": {
+            "scrape_interval": f"{plan.scrape_interval_seconds}s",
+            "scrape_timeout": f"{_TIMEOUT_SECONDS}s",
+        },
+        "scrape_configs": [
+            _job(component, cluster_name=cluster_name, namespaces=namespaces) for component in PORTS
+        ],
+    }
+    return yaml.safe_dump(configuration, sort_keys=False, width=100)
+
+
+def _job(component: Component, *, cluster_name: str, namespaces: Namespaces) -> dict[str, object]:
+    home = namespaces.serving if component.serves_one_model else namespaces.cache
+    return {
+        "job_name": component.value,
+        "metrics_path": "/metrics",
+        "kubernetes_sd_configs": [{"role": "pod", "namespaces": {"names": [home]}}],
+        "relabel_configs": [
+            _keep(f"{_POD}_container_port_name", PORTS[component]),
+            _drop(f"{_POD}_phase", "Failed|Succeeded"),
+            {"target_label": "cluster", "replacement": cluster_name},
+            _copy("__meta_kubernetes_namespace", "namespace"),
+            _copy(f"{_POD}_name", "pod"),
+            _copy(f"{_POD}_node_name", "node"),
+            *_model_rules(component),
+        ],
+        "metric_relabel_configs": [_drop("__name__", ".+_created"), *_prefix_rules(component)],
+    }
+
+
+def _model_rules(component: Component) -> list[dict[str, object]]:
+    if not component.serves_one_model:
+        return []
+    sanitized = "".join(c if c.isalnum() else "_" for c in _labels.ENGINE_LABEL)
+    return [_copy(f"{_POD}_label_{sanitized}", "model")]
+
+
+def _prefix_rules(component: Component) -> list[dict[str, object]]:
+    """Give Curvine's bare names (``capacity``, ``available``) the name of their component.
+
+    RE2 has no negative look-ahead. So every name gets the prefix, and the second rule takes it
+    away again from those that had one of their own.
+    """
+    if component not in (Component.CURVINE_MASTER, Component.CURVINE_WORKER):
+        return []
+    prefix = component.value.replace("-", "_")
+    return [
+        _rename("(.+)", f"{prefix}_$1"),
+        _rename(f"{prefix}_((curvine|client|process|scrape|up)(_.+)?)", "$1"),
+    ]
+
+
+def _keep(label: str, regex: str) -> dict[str, object]:
+    return {"source_labels": [label], "regex": regex, "action": "keep"}
+
+
+def _drop(label: str, regex: str) -> dict[str, object]:
+    return {"source_labels": [label], "regex": regex, "action": "drop"}
+
+
+def _copy(label: str, target: str) -> dict[str, object]:
+    return {"source_labels": [label], "target_label": target}
+
+
+def _rename(regex: str, replacement: str) -> dict[str, object]:
+    return {
+        "source_labels": ["__name__"],
+        "regex": regex,
+        "target_label": "__name__",
+        "replacement": replacement,
+    }

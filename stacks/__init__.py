@@ -1,0 +1,1 @@
+"""Deployment units on AWS: each stack only introduces constructs to each other."""

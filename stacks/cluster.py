@@ -1,0 +1,46 @@
+"""The cluster: EKS, what HyperPod expects inside it, then HyperPod."""
+
+from collections.abc import Sequence
+
+from constructs import Construct
+
+from kascade.aws.eks import ServingEksCluster
+from kascade.aws.hyperpod import HyperPodCluster
+from kascade.aws.lifecycle import LifecycleScript
+from kascade.aws.manifests import AppliedManifests, KubernetesObject
+from kascade.aws.network import ServingNetwork
+from kascade.sizing.plan import ServingPlan
+from stacks._base import KascadeStack
+
+
+class ClusterStack(KascadeStack):
+    """EKS with its add-ons and system nodes, and the HyperPod cluster on top.
+
+    HyperPod looks for its in-cluster agents and rights while it is being created and fails, or
+    works without recovery, where they are missing. So ``platform`` is applied first.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        plan: ServingPlan,
+        network: ServingNetwork,
+        platform: Sequence[KubernetesObject],
+    ) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            plan=plan,
+            description=f"Kascade {plan.name}: EKS and HyperPod clusters",
+        )
+        self.eks = ServingEksCluster(self, "Eks", plan=plan.cluster, network=network)
+        self.platform = AppliedManifests(
+            self, "Platform", cluster=self.eks.cluster, objects=platform
+        )
+        lifecycle = LifecycleScript(self, "Lifecycle", deployment=plan.name, plan=plan.cluster)
+        self.hyperpod = HyperPodCluster(
+            self, "HyperPod", plan=plan.cluster, eks=self.eks, lifecycle=lifecycle
+        )
+        self.hyperpod.resource.node.add_dependency(self.platform.barrier)

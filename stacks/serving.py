@@ -1,0 +1,47 @@
+"""What runs on the cluster: cache, engines, routers."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import aws_cdk as cdk
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from kascade.aws.manifests import AppliedManifests, KubernetesObject, check_stack_size
+from kascade.sizing.plan import ServingPlan
+from stacks._base import KascadeStack
+
+
+class ServingStack(KascadeStack):
+    """Charts, applied one after another in the order given.
+
+    One after another on purpose: a chart may need what the one before it made, such as the
+    cache's volumes, and the kubectl function never runs more often at once than one chart has
+    objects in a wave.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        plan: ServingPlan,
+        cluster: eks.ICluster,
+        charts: Mapping[str, Sequence[KubernetesObject]],
+    ) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            plan=plan,
+            description=f"Kascade {plan.name}: KV cache, engines and routers",
+        )
+        check_stack_size(construct_id, charts)
+        cluster_stack = cdk.Stack.of(cluster)
+        if cluster_stack is not self:
+            self.add_stack_dependency(cluster_stack, "HyperPod's nodes run what is applied here")
+        self.applied = {
+            name: AppliedManifests(self, name, cluster=cluster, objects=objects)
+            for name, objects in charts.items()
+        }
+        for earlier, later in pairwise(self.applied.values()):
+            later.node.add_dependency(earlier.barrier)

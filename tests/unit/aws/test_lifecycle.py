@@ -1,0 +1,234 @@
+"""The script that prepares a node: how it gets there, and what it does there."""
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kascade import KascadeError
+from kascade.aws.lifecycle import SCRIPT, render_script
+from tests.unit.aws.builders import (
+    Synthesis,
+    make_cluster_plan,
+    make_group,
+    make_plan,
+    synthesize,
+)
+
+BASH = "/bin/bash"
+STORE = "Amazon EC2 NVMe Instance Storage"
+EBS = "Amazon Elastic Block Store"
+
+
+# --- In the template ---------------------------------------------------------------------------
+
+
+def test_the_script_is_one_object_named_by_its_hash(synthesis: Synthesis) -> None:
+    text = render_script(make_cluster_plan())
+    name = f"on_create-{hashlib.sha256(text.encode()).hexdigest()[:12]}.sh"
+    upload = synthesis.only("cluster", "Custom::AWS")["Properties"]
+    call = json.loads(
+        "".join(p if isinstance(p, str) else "X" for p in upload["Create"]["Fn::Join"][1])
+    )
+    assert call["action"] == "putObject"
+    assert call["parameters"]["Key"] == call["physicalResourceId"]["id"] == name
+    assert call["parameters"]["Body"] == text
+    assert upload["ServiceTimeout"] == "300"
+    groups = synthesis.only("cluster", "AWS::SageMaker::Cluster")["Properties"]["InstanceGroups"]
+    for group in groups:
+        assert group["LifeCycleConfig"]["OnCreate"] == name
+        assert "LifecycleBucket" in json.dumps(group["LifeCycleConfig"]["SourceS3Uri"])
+
+
+def test_the_bucket_is_private_and_within_reach_of_hyperpods_policy(synthesis: Synthesis) -> None:
+    bucket = synthesis.only("cluster", "AWS::S3::Bucket")["Properties"]
+    assert "sagemaker-demo-lifecycle-" in json.dumps(bucket["BucketName"])
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    assert "VersioningConfiguration" not in bucket
+    policy = synthesis.only("cluster", "AWS::S3::BucketPolicy")["Properties"]["PolicyDocument"]
+    assert policy["Statement"][0]["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_a_name_too_long_for_the_bucket_is_refused(tmp_path: Path) -> None:
+    plan = replace(make_plan(), name="a-name-of-twenty-two-c")
+    with pytest.raises(KascadeError, match="in us-west-2 it may have 20"):
+        synthesize(tmp_path, plan)
+
+
+def test_settings_are_written_into_the_script() -> None:
+    text = render_script(make_cluster_plan(nvme_mount="/mnt/it's", cache_host_path="/mnt/x/cache"))
+    assert "/opt/dlami/nvme" not in text
+    shown = subprocess.run(
+        [
+            BASH,
+            "-c",
+            text.partition('mkdir --parents "$(dirname')[0] + 'echo "$NVME_MOUNT|$CACHE_DIR"',
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout == "/mnt/it's|/mnt/x/cache\n"
+    assert text.isascii()  # CloudFormation answers with question marks for anything else
+
+
+def test_a_cluster_without_cache_workers_gets_no_cache_directory() -> None:
+    plan = make_cluster_plan(groups=(make_group(cache_worker=False),))
+    assert "\nCACHE_DIR=${CACHE_DIR-''}\n" in render_script(plan)
+
+
+@pytest.mark.parametrize("text", [SCRIPT.read_text("utf-8"), render_script(make_cluster_plan())])
+def test_bash_accepts_the_script(text: str) -> None:
+    subprocess.run([BASH, "-n"], input=text, text=True, check=True)
+    assert text.startswith("#!/bin/bash\n")
+    for word in ("curl", "wget", "http", "aws s3", "dnf", "yum"):
+        assert word not in text
+
+
+# --- On a node made of files ---------------------------------------------------------------------
+
+
+class Node:
+    """A directory with the programs that the script asks about mounts, disks and services."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.bin = root / "bin"
+        self.bin.mkdir()
+        self.nvme, self.data = root / "nvme", root / "data"
+        self.cache = self.nvme / "kascade"
+        self.state = root / "var" / "containerd"
+        self.state.mkdir(parents=True)
+        (self.state / "image").write_text("layers")
+        self.mounted = root / "mounted"
+        self.mounted.write_text("")
+        self.calls = root / "calls"
+        self.log = root / "log" / "provisioning.log"
+        self.program(
+            "findmnt", f'line=$(grep "^${{@: -1}} " {self.mounted}) && echo "${{line#* }}"'
+        )
+        self.program("mount", f'echo "mount $*" >>{self.calls}')
+        self.program("systemctl", f'echo "systemctl $*" >>{self.calls}; [[ $* != *kubelet* ]]')
+        self.disks(STORE)
+
+    def program(self, name: str, body: str) -> None:
+        path = self.bin / name
+        path.write_text(f"#!/bin/bash\n{body}\n")
+        path.chmod(path.stat().st_mode | stat.S_IEXEC)
+
+    def disks(self, *under_nvme: str, present: tuple[str, ...] = (EBS, STORE)) -> None:
+        below = "\n".join(["raid0", *(f"disk {model}" for model in under_nvme)])
+        models = "\n".join(present)
+        self.program(
+            "lsblk",
+            f'if [[ "$*" == *--inverse* ]]; then echo "{below}"; else echo "{models}"; fi',
+        )
+
+    def mount(self, path: Path, source: str) -> None:
+        path.mkdir()
+        with self.mounted.open("a") as file:
+            file.write(f"{path} {source}\n")
+
+    def run(self, **changes: str) -> "subprocess.CompletedProcess[str]":
+        settings: dict[str, str] = {
+            "NVME_MOUNT": str(self.nvme),
+            "CACHE_DIR": str(self.cache),
+            "DATA_MOUNT": str(self.data),
+            "STATE_DIRS": str(self.state),
+            "FSTAB": str(self.root / "fstab"),
+            "LOG_FILE": str(self.log),
+            "WAIT_SECONDS": "1",
+            "PAUSE_SECONDS": "0",
+            "PATH": f"{self.bin}:{os.environ['PATH']}",
+        }
+        return subprocess.run(
+            [BASH, str(SCRIPT)],
+            env=settings | changes,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_the_cache_directory_is_made_on_instance_storage(node: Node) -> None:
+    node.mount(node.nvme, "/dev/md0")
+    assert node.run().returncode == 0
+    assert stat.S_IMODE(node.cache.stat().st_mode) == 0o700
+    assert "is on /dev/md0, instance storage" in node.log.read_text()
+    assert node.run().returncode == 0  # twice does no harm
+
+
+@pytest.mark.parametrize(
+    ("disks", "words"),
+    [((EBS,), "not all instance storage"), ((STORE, EBS), "not all"), ((), "there is no disk")],
+)
+def test_a_directory_on_anything_else_is_refused(
+    node: Node, disks: tuple[str, ...], words: str
+) -> None:
+    node.mount(node.nvme, "/dev/nvme0n1p1")
+    node.disks(*disks)
+    assert node.run().returncode == 1
+    assert not node.cache.exists()
+    assert words in node.log.read_text()
+
+
+def test_nvme_that_is_never_mounted_fails_the_node(node: Node) -> None:
+    node.nvme.mkdir()  # a plain directory on the root disk
+    assert node.run().returncode == 1
+    assert not node.cache.exists()
+    log = node.log.read_text()
+    assert "is no mount point after 1 s" in log
+    assert "so that this log is shipped" in log
+
+
+def test_nvme_that_is_mounted_late_is_waited_for(node: Node) -> None:
+    node.mount(node.data, "/dev/nvme9n1")
+    node.nvme.mkdir()
+    line = f"{node.nvme} /dev/md0"
+    node.program("sleep", f'echo "{line}" >>{node.mounted}')
+    assert node.run(WAIT_SECONDS="5").returncode == 0
+    assert node.cache.is_dir()
+
+
+def test_a_node_without_nvme_is_left_alone(node: Node) -> None:
+    node.disks(present=(EBS,))
+    assert node.run().returncode == 0
+    assert "no instance storage on this node" in node.log.read_text()
+
+
+def test_a_deployment_without_cache_is_left_alone(node: Node) -> None:
+    assert node.run(CACHE_DIR="").returncode == 0
+    assert "no cache wanted" in node.log.read_text()
+
+
+def test_images_and_pod_volumes_move_to_the_second_volume(node: Node) -> None:
+    node.mount(node.nvme, "/dev/md0")
+    node.mount(node.data, "/dev/nvme9n1")
+    assert node.run().returncode == 0
+    target = node.data / "state" / "containerd"
+    assert (target / "image").read_text() == "layers"
+    calls = node.calls.read_text().splitlines()
+    assert f"mount --bind {target} {node.state}" in calls
+    stop, start = "systemctl stop containerd", "systemctl start containerd"
+    assert (
+        calls.index(stop) < calls.index(f"mount --bind {target} {node.state}") < calls.index(start)
+    )
+    assert "systemctl start kubelet" not in calls  # it did not run before
+    fstab = (node.root / "fstab").read_text()
+    assert f"{target} {node.state} none bind,nofail" in fstab
+
+
+def test_a_second_volume_that_is_the_nvme_itself_is_left_to_the_cache(node: Node) -> None:
+    node.mount(node.nvme, "/dev/mapper/vg.01-lv")
+    assert node.run(DATA_MOUNT=str(node.nvme)).returncode == 0
+    assert not node.calls.exists()
