@@ -15,7 +15,7 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan synth diff deploy test lint types layers check format schema snapshots bench wheel engine-env pins clean
+.PHONY: help plan synth diff deploy test tests lint types layers format schema snapshots bench wheel engine-env pins clean
 
 help: ## print the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -35,7 +35,9 @@ diff: .venv/run $(CDK) ## what CONFIG would change in the AWS account in use
 deploy: .venv/run $(CDK) ## deploy CONFIG to the AWS account in use
 	@$(BIN)/node $(CDK) deploy --all --context config=$(CONFIG)
 
-test: .venv/dev $(CDK) ## every test that needs no cloud, no cluster and no GPU
+test: lint types layers tests ## all that needs no cloud, no cluster and no GPU: style, types, layers, tests
+
+tests: .venv/dev $(CDK) ## the tests alone; ARGS="-k cache" chooses among them
 	@$(PYTHON) tools/engine_env.py || echo "no engine environment: the tests that need it will fail" >&2
 	@if command -v promtool >/dev/null; then $(RUN) -m pytest $(ARGS); else \
 	  echo "promtool is not on PATH (it comes with Prometheus): its tests are left out" >&2; \
@@ -55,13 +57,11 @@ types: .venv/dev ## mypy, strict
 layers: .venv/dev ## who may import whom
 	@$(BIN)/lint-imports
 
-check: lint types layers test ## lint, types, layers and test
-
 schema: .venv/run ## regenerate config/schema.json and config/reference.yaml from the models
 	@$(RUN) -m kascade.config.generate
 
 snapshots: .venv/dev ## accept today's templates, manifests and plans as the reviewed ones
-	@$(RUN) -m pytest tests/snapshot --snapshot-update
+	@$(RUN) -m pytest -m snapshot --snapshot-update
 
 bench: .venv/run $(CDK) ## what a synth and a plan cost, against a bare CDK app and bare imports
 	@$(RUN) -m tools.synth_floor --config $(CONFIG)

@@ -1,8 +1,10 @@
 """The composition root: configuration -> plan -> charts and stacks -> manifests and templates."""
 
+import json
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import tools.node  # noqa: F401 - chooses the Node that jsii starts
@@ -74,30 +76,39 @@ def main() -> int:
     """Build what the context key ``config`` names, into cdk.out/ and dist/.
 
     Returns:
-        0, or 2 when the configuration cannot be used; nothing is written then.
+        0, or 2 when the configuration cannot be used; then nothing is written.
     """
     app = cdk.App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
     config = app.node.try_get_context("config") or DEFAULT_CONFIG
     try:
         plan = plan_file(config)
-        charts = build(app, plan, manifests=MANIFESTS)
     except KascadeError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_INVALID
-    assembly = app.synth()
-    _forget_other_deployments(Path(assembly.directory), {stack.id for stack in assembly.stacks})
-    charts.synth()
+    DIST.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=DIST, prefix=".") as scratch:
+        fresh = Path(scratch, "manifests")
+        try:
+            charts = build(app, plan, manifests=fresh)
+        except KascadeError as error:
+            sys.stderr.write(f"{error}\n")
+            return EXIT_INVALID
+        charts.synth()
+        assembly = Path(app.synth().directory)
+        _forget_other_deployments(assembly)
+        shutil.rmtree(MANIFESTS, ignore_errors=True)
+        fresh.rename(MANIFESTS)
     write_plan(plan, DIST / "plan.json")
     return 0
 
 
-def _forget_other_deployments(assembly: Path, stacks: set[str]) -> None:
-    """Remove what an earlier synth of another configuration left in the output folders."""
-    for path in assembly.glob("*.json"):
-        stack, _, kind = path.name.partition(".")
-        if kind in {"template.json", "assets.json", "metadata.json"} and stack not in stacks:
-            path.unlink()
-    shutil.rmtree(MANIFESTS, ignore_errors=True)
+def _forget_other_deployments(assembly: Path) -> None:
+    """Remove templates that an earlier synth of another configuration left in the folder."""
+    stacks = json.loads((assembly / "manifest.json").read_text())["artifacts"]
+    for kind in ("template", "assets", "metadata"):
+        for path in assembly.glob(f"*.{kind}.json"):
+            if path.name.partition(".")[0] not in stacks:
+                path.unlink()
 
 
 if __name__ == "__main__":

@@ -7,17 +7,18 @@ from typing import Final
 KIB: Final = 1024
 MIB: Final = 1024**2
 GIB: Final = 1024**3
+MIB_PER_GIB: Final = GIB // MIB
 GB: Final = 1000**3
 """Disk makers, EC2's NVMe table and network rates count in thousands."""
 
 
-def gib(size_bytes: float) -> float:
-    """Convert bytes to GiB.
+def mib_to_gib(size_mib: float) -> float:
+    """Convert MiB to GiB.
 
-    >>> gib(3 * GIB)
-    3.0
+    >>> mib_to_gib(1536)
+    1.5
     """
-    return size_bytes / GIB
+    return size_mib / MIB_PER_GIB
 
 
 def format_bytes(size_bytes: float) -> str:

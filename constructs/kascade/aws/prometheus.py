@@ -10,8 +10,9 @@ from constructs import Construct
 
 from kascade.aws._logs import log_group
 from kascade.sizing.plan import ObservabilityPlan
+from kascade.units import KIB
 
-MAX_CONFIGURATION_BYTES = 256 * 1024
+MAX_CONFIGURATION_BYTES = 256 * KIB
 _COLLECTOR_PARTS = ("SERVICE_DISCOVERY", "COLLECTOR", "EXPORTER")
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kascade.sizing.plan import ContainerSize, EnginePlan, Figure, ServingPlan
-from kascade.units import GIB, MIB, format_bytes, format_count
+from kascade.units import GIB, MIB, format_bytes, format_count, mib_to_gib
 
 _PLAIN_WIDTH = 150
 """Width when nobody watches (a pipe, a file), so that the same plan gives the same text."""
@@ -133,7 +133,7 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
     )
     table.add_row(
         "pod RAM",
-        f"{(engine.size.limit_mib + lmcache.size.limit_mib) / 1024:,.0f} GiB",
+        f"{mib_to_gib(engine.size.limit_mib + lmcache.size.limit_mib):,.0f} GiB",
         f"vLLM {_mib(engine.size)} with {format_bytes(engine.shm_mib * MIB)} of /dev/shm, "
         f"LMCache {_mib(lmcache.size)} with {lmcache.l1_gb} GiB of L1",
     )

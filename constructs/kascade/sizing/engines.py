@@ -20,7 +20,7 @@ from kascade.sizing.plan import (
     L2Plan,
     LMCachePlan,
 )
-from kascade.units import GIB, MIB, format_bytes, format_count
+from kascade.units import GIB, MIB, MIB_PER_GIB, format_bytes, format_count, mib_to_gib
 
 VLLM_PORT: Final = 8000
 LMCACHE_PORT: Final = 5555
@@ -247,15 +247,16 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
     room = host.l1_room_gib(share, given.tp)
     wanted = given.config.cache.l1.capacity_gib
     parts = (
-        f"{given.instance.allocatable_ram_mib / 1024:,.0f} GiB allocatable - "
-        f"{share.tiered_mib / 1024:,.1f} tiered storage - {share.daemon_mib / 1024:,.1f} daemons - "
-        f"{host.PAGE_CACHE_SPARE_MIB / 1024:,.0f} spare"
+        f"{mib_to_gib(given.instance.allocatable_ram_mib):,.0f} GiB allocatable - "
+        f"{mib_to_gib(share.tiered_mib):,.1f} tiered storage - "
+        f"{mib_to_gib(share.daemon_mib):,.1f} daemons - "
+        f"{mib_to_gib(host.PAGE_CACHE_SPARE_MIB):,.0f} spare"
     )
     if given.tp != given.instance.gpus:
         parts = f"({parts}) x {given.tp}/{given.instance.gpus} of the GPUs"
     parts += (
-        f" - {engine / 1024:,.0f} engine - {shm / 1024:,.0f} /dev/shm - "
-        f"{host.LMCACHE_OVERHEAD_MIB / 1024:,.0f} LMCache itself"
+        f" - {mib_to_gib(engine):,.0f} engine - {mib_to_gib(shm):,.0f} /dev/shm - "
+        f"{mib_to_gib(host.LMCACHE_OVERHEAD_MIB):,.0f} LMCache itself"
     )
     if room < 1 or (wanted or 0) > room:
         asked = f"{wanted} GiB of L1 are asked for" if wanted else "L1 needs at least 1 GiB"
@@ -291,7 +292,7 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
         l1_reason=f"as configured, of {room} GiB possible" if wanted else parts,
         engine=ContainerSize(cpu_millis=engine_cpu, memory_mib=engine + shm),
         server=ContainerSize(
-            cpu_millis=server_cpu, memory_mib=l1 * 1024 + host.LMCACHE_OVERHEAD_MIB
+            cpu_millis=server_cpu, memory_mib=l1 * MIB_PER_GIB + host.LMCACHE_OVERHEAD_MIB
         ),
         shm_mib=shm,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kascade.catalog.instances import InstanceType
+from kascade.units import MIB_PER_GIB
 
 PAGE_CACHE_SPARE_MIB: Final = 1024
 """RAM left to the page cache and to estimates that are a little off."""
@@ -178,7 +179,7 @@ def host_share(
     Returns:
         The share; negative RAM when the daemons alone are too large.
     """
-    tiered = instance.ram_gib * 1024 * (tiered_percentage or 0) // 100
+    tiered = instance.ram_gib * MIB_PER_GIB * (tiered_percentage or 0) // 100
     daemon_mib = sum(daemon.memory_mib for daemon in carried)
     ram = instance.allocatable_ram_mib - tiered - daemon_mib - PAGE_CACHE_SPARE_MIB
     cpu = allocatable_cpu_millis(instance.vcpus) - sum(d.cpu_millis for d in carried)
@@ -206,4 +207,4 @@ def l1_room_gib(share: HostShare, gpus: int) -> int:
     29
     """
     rest = share.ram_mib - engine_mib(gpus) - SHM_PER_GPU_MIB * gpus - LMCACHE_OVERHEAD_MIB
-    return rest // 1024
+    return rest // MIB_PER_GIB

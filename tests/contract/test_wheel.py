@@ -1,0 +1,89 @@
+"""The wheel: what is in it, and that it works where the repository is not."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = ROOT / "constructs" / "kascade"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    argv = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    subprocess.run([*argv, "--wheel-dir", str(folder), str(ROOT)], check=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Python of a second environment that holds the wheel.
+
+    It borrows every dependency from this one through a path file, which does not read that folder's
+    own path files: the editable install of this checkout stays behind.
+    """
+    root = tmp_path_factory.mktemp("second")
+    venv.create(root, with_pip=False, symlinks=True)
+    (packages,) = root.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return root / "bin" / "python"
+
+
+def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    code = {name for name in names if ".dist-info/" not in name}
+    expected = {
+        f"kascade/{path.relative_to(LIBRARY)}"
+        for path in LIBRARY.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert code == expected
+    assert "kascade/py.typed" in code
+    assert {Path(name).suffix for name in code} <= {".py", ".sh", ".typed", ".json", ".yaml"}
+
+
+def test_the_wheel_names_its_command_and_its_licence(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (points,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
+    assert "kascade = kascade.cli:main" in archive.read(points).decode()
+    assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
+
+
+def test_the_library_works_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    code = """
+import json, pathlib
+import kascade, kascade.aws, kascade.kube, kascade.observability
+root = pathlib.Path(kascade.__file__).parent
+print(json.dumps({
+    "root": str(root),
+    "scripts": {p.name: p.read_text()[:2] for p in root.rglob("*.sh")},
+    "handlers": sorted(p.parent.name for p in (root / "handlers").glob("*/index.py")),
+}))
+"""
+    ran = subprocess.run(
+        [str(installed), "-I", "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    found = json.loads(ran.stdout)
+    assert Path(found["root"]).is_relative_to(installed.parents[1])
+    assert found["scripts"]
+    assert set(found["scripts"].values()) == {"#!"}
+    folders = (path.parent.name for path in (LIBRARY / "handlers").glob("*/index.py"))
+    assert found["handlers"] == sorted(folders)
+
+
+def test_the_command_plans_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    config = ROOT / "config" / "default.yaml"
+    argv = [str(installed), "-I", "-m", "kascade.cli", "plan", str(config), "--json", "plan.json"]
+    subprocess.run(argv, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    assert json.loads((tmp_path / "plan.json").read_text())
