@@ -10,13 +10,12 @@ from kascade.kube.curvine.bootstrap import CurvineBootstrap
 from kascade.kube.curvine.csi import CurvineCsi
 from kascade.kube.curvine.master import CurvineMaster
 from kascade.kube.curvine.policies import CurvinePolicies
-from kascade.kube.curvine.volumes import CurvineVolumes
 from kascade.kube.curvine.worker import CurvineWorkers
 from kascade.sizing.plan import CurvinePlan, EnginePlan, NetworkPlan
 
 
 class CacheChart(cdk8s.Chart):
-    """Curvine, its volumes, and the keys that seal what lies in them.
+    """Curvine, the volumes' directories, and the keys that seal what lies in them.
 
     Attributes:
         bootstrap_namespace: Namespace of the bootstrap Job.
@@ -58,7 +57,6 @@ class CacheChart(cdk8s.Chart):
             self, "Bootstrap", curvine=curvine, config_name=master.config_name
         )
         CurvineCsi(self, "Csi", curvine=curvine)
-        CurvineVolumes(self, "Volumes", curvine=curvine)
         CacheKeys(self, "Keys", engines=engines, image=curvine.jobs_image, network=network)
         self.bootstrap_namespace = curvine.namespace
         self.bootstrap_job = bootstrap.job_name

@@ -65,7 +65,13 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
         platform=PlatformChart(app, "platform", platform=plan.platform),
         cache=_cache(app, plan),
         engines=tuple(
-            EngineChart(app, f"engine-{engine.name}", engine=engine, network=plan.network)
+            EngineChart(
+                app,
+                f"engine-{engine.name}",
+                engine=engine,
+                network=plan.network,
+                curvine=plan.curvine,
+            )
             for engine in plan.engines
         ),
         router=RouterChart(app, "router", routers=plan.routers, network=plan.network),

@@ -253,6 +253,28 @@ class ServingEksCluster(Construct):
             "AWS's policy for this driver: its rights are bound by the tags that the driver sets, "
             "and change with its versions.",
         )
+        # EC2's own calls cannot reach HyperPod nodes. The cluster's id is unknown before it exists,
+        # and its last volumes are detached while it is being deleted; so the right to do that
+        # must depend on neither.
+        clusters = cdk.Stack.of(self).format_arn(
+            service="sagemaker", resource="cluster", resource_name="*"
+        )
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["sagemaker:AttachClusterNodeVolume", "sagemaker:DetachClusterNodeVolume"],
+                resources=[clusters],
+            )
+        )
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["eks:DescribeCluster"], resources=[self.cluster.cluster_arn]
+            )
+        )
+        accept_wildcards(
+            role,
+            [clusters],
+            "A HyperPod cluster's ARN ends with an id that only exists once it does.",
+        )
         return role
 
     def _add_system_group(self, plan: SystemGroupPlan) -> eks.Nodegroup:

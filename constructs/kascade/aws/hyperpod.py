@@ -79,14 +79,13 @@ class HyperPodCluster(Construct):
                     instance_memory_allocation_percentage=plan.tiered_storage_percentage,
                 )
                 if plan.tiered_storage_percentage is not None
-                else None
+                # Left out, the tier would keep the RAM that L1 now takes.
+                else sagemaker.CfnCluster.TieredStorageConfigProperty(mode="Disable")
             ),
         )
         self.resource.node.add_dependency(
             self.execution_role, lifecycle.bucket, lifecycle.upload, *eks.ready
         )
-        if eks.ebs_csi_role is not None:
-            self._let_ebs_csi_attach(eks.ebs_csi_role, eks.cluster.cluster_arn)
 
     def _vpc_config(self, subnet_ids: list[str]) -> sagemaker.CfnCluster.VpcConfigProperty:
         return sagemaker.CfnCluster.VpcConfigProperty(
@@ -222,21 +221,3 @@ class HyperPodCluster(Construct):
             "the bucket holds the lifecycle script only.",
         )
         return role
-
-    def _let_ebs_csi_attach(self, role: iam.Role, eks_arn: str) -> None:
-        """Let the driver attach volumes to HyperPod nodes, which EC2's own call cannot reach."""
-        iam.Policy(
-            self,
-            "EbsCsiOnHyperPod",
-            roles=[role],
-            statements=[
-                iam.PolicyStatement(
-                    actions=[
-                        "sagemaker:AttachClusterNodeVolume",
-                        "sagemaker:DetachClusterNodeVolume",
-                    ],
-                    resources=[self.resource.attr_cluster_arn],
-                ),
-                iam.PolicyStatement(actions=["eks:DescribeCluster"], resources=[eks_arn]),
-            ],
-        )

@@ -225,6 +225,17 @@ _SIXTEEN_BITS: Final = 2.0
 _DEFAULT_GROUP: Final = 128
 
 
+REVISIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Qwen/Qwen2-7B-Instruct": "f2826a00ceef68f0f2b946d945ecc0477ce4450c",
+        "Qwen/Qwen2.5-7B-Instruct": "a09a35458c702b33eeacc393d103063234e8bc28",
+        "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B": "711ad2ea6aa40cfca18895e8aca02ab92df1a746",
+        "meta-llama/Llama-3.1-8B-Instruct": "0e9e39f249a16976918f6564b8830bc894c89659",
+    }
+)
+"""Hugging Face commits, as the snapshot folders of many public repositories name them."""
+
+
 def facts_from_hf_config(hub_id: str, config: Mapping[str, object]) -> ModelFacts:
     """Read a model's facts from the contents of its Hugging Face ``config.json``.
 

@@ -128,7 +128,9 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
     even = figures.break_even_tokens
     table.add_row(
         "L2 pays from",
-        f"{even.value:,.0f} tokens" if even is not None else "never",
+        f"{even.value:,.0f} tokens"
+        if even is not None and even.value <= engine.max_model_len
+        else "never",
         figures.break_even_reason,
     )
     table.add_row(

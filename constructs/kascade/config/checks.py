@@ -178,6 +178,13 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
             "Deployment cannot promise; choose prefixaware, session or roundrobin",
         )
     system = config.kubernetes.system_group
+    if cache.l2.kind == "curvine" and cache.l2.masters > system.count:
+        yield Problem(
+            path=("cache", "l2", "masters"),
+            message=f"got {cache.l2.masters}, each on a system node of its own, but there are "
+            f"{system.count}; raise kubernetes.system_group.count",
+            also_reads=(("kubernetes", "system_group", "count"),),
+        )
     if system.max_count < system.count:
         yield Problem(
             path=("kubernetes", "system_group", "max_count"),

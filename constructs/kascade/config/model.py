@@ -25,6 +25,7 @@ _LABEL_KEY = re.compile(
 )
 _SECRET = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_REVISION = re.compile(r"[0-9a-f]{40}")
 _HOST_PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
 
 
@@ -143,10 +144,9 @@ class NetworkConfig(Block):
     vpc_cidr: Annotated[str, AfterValidator(_vpc_cidr)] = Field(
         default="10.0.0.0/16", description="Address space of the VPC, /16 to /20."
     )
-    nat: Literal["one", "per_zone", "none"] = Field(
+    nat: Literal["one", "per_zone"] = Field(
         default="one",
-        description="Ways out to the internet: one NAT gateway in all, one in each zone, or none. "
-        "Without any, images and weights must be reachable inside the VPC.",
+        description="Ways out to the internet: one NAT gateway in all, or one in each zone.",
     )
     flow_log_retention_days: LogRetention = Field(
         default=30, description="Days that flow logs are kept."
@@ -239,6 +239,11 @@ class ModelConfig(Block):
         description="Path, relative to this file, of the model's Hugging Face config.json. Needed "
         "only for a model that the catalog does not know.",
     )
+    revision: Annotated[str, _matching(_REVISION, "40 lower-case hex digits")] | None = Field(
+        default=None,
+        description="Hugging Face commit of the weights. Without it: the catalog's, where it knows "
+        "one, else whatever `main` is when a pod starts.",
+    )
     replicas: Whole = Field(
         examples=[2], ge=1, le=1000, description="Engines that serve this model."
     )
@@ -309,7 +314,11 @@ class CurvineConfig(Block):
         description="Metadata servers. Cannot be changed during the life of a deployment.",
     )
     ttl_hours: Whole = Field(
-        default=168, ge=1, le=8760, description="Age at which Curvine deletes a cached block."
+        default=24,
+        ge=1,
+        le=8760,
+        description="Age at which Curvine deletes a cached block. It is what bounds the files that "
+        "restarted replicas leave behind, so the pool must hold this many hours of new blocks.",
     )
     integrity: Literal["aesgcm", "none"] = Field(
         default="aesgcm",

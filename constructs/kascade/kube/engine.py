@@ -125,7 +125,7 @@ class Engine(Construct):
                     "name": SHM_VOLUME,
                     "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.shm_mib}Mi"},
                 },
-                # Not an emptyDir: the node's root disk holds images and has no room for weights.
+                # Not an emptyDir: that shares the disk of images and logs, see decision 0006.
                 {
                     "name": WEIGHTS_VOLUME,
                     "ephemeral": {

@@ -154,6 +154,8 @@ class HealthMonitoringAgent(Construct):
 def _agent_pod(*, image: str, instance_types: tuple[str, ...]) -> Fields:
     size = {"cpu": "500m", "memory": "512Mi"}
     return {
+        # As the device plugins have: an engine that waits for room must not evict the agent.
+        "priorityClassName": "system-node-critical",
         "serviceAccountName": _AGENT,
         "affinity": of_types(instance_types),
         "tolerations": [

@@ -178,6 +178,8 @@ def l2_adapter(l2: L2Plan) -> Fields:
             "type": "aesgcm",
             "master_key_path": f"{_KEY_MOUNT}/{KEY_FILE}",
             "aes_bits": KEY_BITS,
+            # One thread by default, slower than the network.
+            "max_workers": l2.serde_workers,
         }
     return adapter
 

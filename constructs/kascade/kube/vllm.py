@@ -86,6 +86,8 @@ def serve_args(engine: EnginePlan) -> list[str]:
         # Reproducible in every process and readable from other languages, unlike the default.
         "--prefix-caching-hash-algo=sha256_cbor",
     ]
+    if engine.revision is not None:
+        args.append(f"--revision={engine.revision}")
     if engine.quantization is not None:
         args.append(f"--quantization={engine.quantization}")
     transfer = json.dumps(transfer_config(engine), separators=(",", ":"))

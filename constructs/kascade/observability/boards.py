@@ -186,7 +186,8 @@ _L2_ROW = Row(
             f"1 - {share(gauge(m.POOL_AVAILABLE), gauge(m.POOL_CAPACITY))}",
             unit=_RATIO,
             bad_from=0.9,
-            why="Share of the workers' NVMe pool in use. The cleaner should hold it below full.",
+            why="Share of the workers' NVMe pool in use. Engines evict what they wrote; "
+            "blocks of pods that are gone leave with their time to live.",
         ),
         number(
             "Files",
@@ -208,12 +209,6 @@ _L2_ROW = Row(
             bad_from=1,
             why="FUSE sessions whose kernel side is broken. Pods on such a mount lose L2 until "
             "they restart.",
-        ),
-        number(
-            "Local block reads",
-            share(rate(m.WORKER_READ_BLOCKS, where='type="local"'), rate(m.WORKER_READ_BLOCKS)),
-            unit=_RATIO,
-            why="Share of block reads that a worker served to its own node without the network.",
         ),
         number(
             "Load failures",

@@ -162,9 +162,6 @@ POOL_WORKERS = _curvine(Component.CURVINE_MASTER, "worker_num", Kind.GAUGE, "wor
 POOL_FILES = _curvine(Component.CURVINE_MASTER, "inode_file_num", Kind.GAUGE, "files")
 WORKER_READ = _curvine(Component.CURVINE_WORKER, "read_bytes", Kind.COUNTER, "bytes")
 WORKER_WRITTEN = _curvine(Component.CURVINE_WORKER, "write_bytes", Kind.COUNTER, "bytes")
-WORKER_READ_BLOCKS = _curvine(
-    Component.CURVINE_WORKER, "read_blocks", Kind.COUNTER, "blocks", "type"
-)
 WORKER_FAILED_DISKS = _curvine(Component.CURVINE_WORKER, "failed_disks", Kind.GAUGE, "disks")
 FUSE_ERRORS = _curvine(
     Component.CURVINE_FUSE, "errors_total", Kind.COUNTER, "errors", "opcode", "kind", "errno"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kascade.catalog.instances import InstanceType
-from kascade.catalog.models import ModelFacts
+from kascade.catalog.models import REVISIONS, ModelFacts
 from kascade.config.model import InstanceGroupConfig, ModelConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem
-from kascade.sizing import gpu, host, transfer
+from kascade.sizing import gpu, host, pool, transfer
 from kascade.sizing.nodes import Packing
 from kascade.sizing.plan import (
     ContainerSize,
@@ -20,7 +20,7 @@ from kascade.sizing.plan import (
     L2Plan,
     LMCachePlan,
 )
-from kascade.units import GIB, MIB, MIB_PER_GIB, format_bytes, format_count, mib_to_gib
+from kascade.units import GIB, MIB, format_bytes, format_count, mib_to_gib
 
 VLLM_PORT: Final = 8000
 LMCACHE_PORT: Final = 5555
@@ -31,7 +31,6 @@ MQ_TIMEOUT_SECONDS: Final = 60
 L2_WORKERS: Final = 16
 """Parallel chunk reads; Curvine's published fio runs need 16 to use the network."""
 
-L2_EVICT_AT: Final = 0.9
 L2_EVICT_RATIO: Final = 0.1
 DRAIN_SECONDS: Final = 120
 LOAD_BASE_SECONDS: Final = 600
@@ -71,6 +70,11 @@ class EngineInput:
     usd_per_hour: Figure
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+
+    @property
+    def revision(self) -> str | None:
+        """Commit of the weights, where one is known."""
+        return self.model.revision or REVISIONS.get(self.model.model)
 
     @property
     def tp(self) -> int:
@@ -180,7 +184,8 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
     tokens = gpu.tokens_in(pool, bytes_per_token=kv, unit_tokens=given.config.cache.block_size)
     taken = (
         f"{format_bytes(weights)} of weights, {format_bytes(activations)} of activations and "
-        f"{format_bytes(gpu.CUDA_GRAPH_BYTES)} of CUDA graphs"
+        f"{format_bytes(gpu.CUDA_GRAPH_BYTES + gpu.communication_bytes(tp))} of CUDA graphs"
+        f"{' and NCCL buffers' if tp > 1 else ''}"
     )
     budget = f"{utilization:g} of {format_bytes(memory)}"
     if tokens < given.config.cache.chunk_size:
@@ -234,6 +239,7 @@ class HostSizing:
     engine: ContainerSize
     server: ContainerSize
     shm_mib: int
+    serde_workers: int
 
 
 def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizing | None:
@@ -256,7 +262,7 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
         parts = f"({parts}) x {given.tp}/{given.instance.gpus} of the GPUs"
     parts += (
         f" - {mib_to_gib(engine):,.0f} engine - {mib_to_gib(shm):,.0f} /dev/shm - "
-        f"{mib_to_gib(host.LMCACHE_OVERHEAD_MIB):,.0f} LMCache itself"
+        f"{mib_to_gib(host.lmcache_mib(room, given.tp)) - max(room, 0):,.1f} LMCache itself"
     )
     if room < 1 or (wanted or 0) > room:
         asked = f"{wanted} GiB of L1 are asked for" if wanted else "L1 needs at least 1 GiB"
@@ -291,10 +297,9 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
         l1_gib=l1,
         l1_reason=f"as configured, of {room} GiB possible" if wanted else parts,
         engine=ContainerSize(cpu_millis=engine_cpu, memory_mib=engine + shm),
-        server=ContainerSize(
-            cpu_millis=server_cpu, memory_mib=l1 * MIB_PER_GIB + host.LMCACHE_OVERHEAD_MIB
-        ),
+        server=ContainerSize(cpu_millis=server_cpu, memory_mib=host.lmcache_mib(l1, given.tp)),
         shm_mib=shm,
+        serde_workers=host.serde_workers(share),
     )
 
 
@@ -318,6 +323,22 @@ def plan_engine(
             f"one replica and no free GPU: {model.name} is down during every roll-out. Two "
             "replicas, or one more instance, avoid that",
         )
+    if given.revision is None:
+        given.warn(
+            "revision",
+            f"no commit is known for {model.model}: replicas that start at different times may "
+            "load different weights and then share cached blocks. Name the commit in `revision`",
+        )
+    figures = _figures(given, gpus=gpus, ram=ram, l2=l2)
+    even = figures.break_even_tokens
+    if l2 is not None and (even is None or even.value > gpus.max_model_len):
+        given.warn(
+            "model",
+            f"L2 never pays for {model.name}: no request is long enough for loading to be quicker "
+            f"than computing ({figures.break_even_reason}). A type with a faster network, "
+            "kv_cache_dtype: fp8 or, where a wrong answer after a disk fault is acceptable, "
+            "integrity: none changes that",
+        )
     shares = tp < given.instance.gpus
     if shares:
         given.warn(
@@ -331,6 +352,7 @@ def plan_engine(
         namespace=config.name,
         image=given.image,
         model=model.model,
+        revision=given.revision,
         served_name=model.model,
         replicas=model.replicas,
         group=given.group.name,
@@ -367,9 +389,9 @@ def plan_engine(
             max_workers=tp,
             mq_timeout_seconds=MQ_TIMEOUT_SECONDS,
             size=ram.server,
-            l2=_l2_plan(given, l2),
+            l2=_l2_plan(given, l2, ram.serde_workers),
         ),
-        figures=_figures(given, gpus=gpus, ram=ram, l2=l2),
+        figures=figures,
     )
 
 
@@ -377,12 +399,14 @@ def _checkpoint_bytes(given: EngineInput) -> float:
     return given.facts.parameters * given.facts.weight_bytes_per_parameter
 
 
-def _l2_plan(given: EngineInput, l2: L2Share | None) -> L2Plan | None:
+def _l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Plan | None:
     settings = given.config.cache.l2
     if l2 is None or settings.kind != "curvine":
         return None
     directory = _directory(given, settings.integrity)
-    fixed = f"{directory} {settings.ttl_hours} {CLIENT_TIMEOUT_MS}"
+    # Whatever becomes an attribute of the volume.
+    parts = (settings.ttl_hours, settings.masters, CLIENT_TIMEOUT_MS, pool.BLOCK_SIZE_MB)
+    fixed = f"{directory} {parts}"
     return L2Plan(
         volume=f"kv-{given.model.name}-{hashlib.sha256(fixed.encode()).hexdigest()[:6]}",
         directory=directory,
@@ -392,7 +416,8 @@ def _l2_plan(given: EngineInput, l2: L2Share | None) -> L2Plan | None:
         base_path=CACHE_MOUNT,
         capacity_gb=l2.capacity_gib,
         workers=L2_WORKERS,
-        evict_at=L2_EVICT_AT,
+        serde_workers=serde_workers,
+        evict_at=pool.EVICT_AT,
         evict_ratio=L2_EVICT_RATIO,
         key_secret=KEY_SECRET if settings.integrity == "aesgcm" else None,
     )
@@ -406,9 +431,12 @@ def _directory(given: EngineInput, integrity: str) -> str:
     model, cache = given.model, given.config.cache
     kind = given.facts.dtype if model.kv_cache_dtype == "auto" else model.kv_cache_dtype
     weights = f"-{model.quantization}" if model.quantization else ""
+    revision = (given.revision or "main")[:7]
+    # The layout of a block is the engine's and LMCache's own affair and may change with either.
+    image = hashlib.sha256(given.image.encode()).hexdigest()[:6]
     return (
-        f"/kv/{model.name}/{model.model.replace('/', '--')}{weights}/{kind}-tp{given.tp}"
-        f"-c{cache.chunk_size}-{HASH_ALGORITHM}-{integrity}"
+        f"/kv/{model.name}/{model.model.replace('/', '--')}-{revision}{weights}/"
+        f"{kind}-tp{given.tp}-c{cache.chunk_size}-{HASH_ALGORITHM}-{integrity}-{image}"
     )
 
 
@@ -430,11 +458,16 @@ def _figures(
             f"2 x {facts.layers} layers x {facts.kv_heads} KV heads x {facts.head_dim} x {value}"
         )
     prefill = transfer.prefill_tokens_per_second(facts, given.instance.gpu, tensor_parallel=tp)
-    load = transfer.l2_bytes_per_second(given.instance.network_gbps)
+    l2_settings = given.config.cache.l2
+    sealed = l2_settings.kind == "curvine" and l2_settings.integrity == "aesgcm"
+    rate = transfer.load_rate(
+        given.instance.network_gbps * tp / given.instance.gpus,
+        serde_workers=ram.serde_workers if sealed else None,
+    )
+    load = rate.bytes_per_second
     even = transfer.break_even_tokens(
         prefill_rate=prefill, load_rate_bytes=load, bytes_per_token=kv_all
     )
-    load_reason = transfer.l2_rate_reason(given.instance.network_gbps)
     even_reason = (
         f"{transfer.LOAD_OVERHEAD_SECONDS:g} s overhead over "
         f"{1e3 / prefill:.3f} ms computed - {1e3 * kv_all / load:.3f} ms loaded a token"
@@ -442,7 +475,7 @@ def _figures(
         else f"loading a token takes {1e3 * kv_all / load:.3f} ms, computing it {1e3 / prefill:.3f}"
     )
     l1_tokens = gpu.tokens_in(ram.l1_gib * GIB, bytes_per_token=kv_all, unit_tokens=chunk)
-    l2_bytes = l2.capacity_gib * GIB if l2 is not None else 0
+    l2_bytes = int(l2.capacity_gib * GIB * pool.EVICT_AT) if l2 is not None else 0
     return EngineFigures(
         weights_per_gpu=Figure(
             value=gpus.weights,
@@ -478,7 +511,7 @@ def _figures(
             f"{transfer.MODEL_FLOPS_UTILIZATION:g} assumed / (2 x "
             f"{format_count(facts.active_parameters)} parameters)",
         ),
-        l2_load_rate=Figure(value=round(load), unit="bytes/s", reason=load_reason),
+        l2_load_rate=Figure(value=round(load), unit="bytes/s", reason=rate.reason),
         break_even_tokens=None
         if even is None
         else Figure(value=even, unit="tokens", reason=even_reason),

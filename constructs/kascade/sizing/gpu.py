@@ -128,9 +128,14 @@ def kv_pool_bytes(
     ...               activations=1 * GIB) / GIB
     1.0
     """
-    communication = COMMUNICATION_BYTES if tensor_parallel > 1 else 0
     budget = int(gpu_memory_bytes * utilization)
-    return budget - weights - activations - CUDA_GRAPH_BYTES - communication
+    fixed = CUDA_GRAPH_BYTES + communication_bytes(tensor_parallel)
+    return budget - weights - activations - fixed
+
+
+def communication_bytes(tensor_parallel: int) -> int:
+    """Buffers for talking to the other GPUs of a replica; a single GPU needs none."""
+    return COMMUNICATION_BYTES if tensor_parallel > 1 else 0
 
 
 def tokens_in(pool_bytes: int, *, bytes_per_token: int, unit_tokens: int = 1) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,8 +21,11 @@ SHM_PER_GPU_MIB: Final = 1024
 """Shared memory of an engine: message queues between vLLM's processes; the usual 64 MiB is too
 little with tensor parallelism."""
 
-LMCACHE_OVERHEAD_MIB: Final = 2048
-"""The LMCache server beside its L1: 1.5 GB measured with an L1 of 1 GB, and data in flight."""
+LMCACHE_BASE_MIB: Final = 1536
+LMCACHE_PER_GPU_MIB: Final = 768
+L1_PAGE_SHARE: Final = 0.005
+"""The LMCache server beside its L1: 1.5 GB measured with an L1 of 1 GB; a CUDA context and buffers
+for each GPU (assumed); and page tables and block records, a five hundredth of L1 each (assumed)."""
 
 LMCACHE_CPU_MILLIS: Final = 500
 LMCACHE_CPU_PER_GPU_MILLIS: Final = 250
@@ -55,7 +59,7 @@ def curvine_worker_mib(instance: InstanceType) -> int:
 
 CURVINE_WORKER_SMALL_CPU: Final = 250
 CURVINE_WORKER_CPU: Final = 1000
-CURVINE_CSI_MIB: Final = 3072
+CURVINE_CSI_MIB: Final = 4096
 CURVINE_CSI_CPU: Final = 250
 
 
@@ -204,7 +208,26 @@ def l1_room_gib(share: HostShare, gpus: int) -> int:
     """Whole GiB that one replica can give to L1; below 1 when nothing is left.
 
     >>> l1_room_gib(HostShare(ram_mib=40_960, cpu_millis=8000, tiered_mib=0, daemon_mib=0), 1)
-    29
+    28
     """
-    rest = share.ram_mib - engine_mib(gpus) - SHM_PER_GPU_MIB * gpus - LMCACHE_OVERHEAD_MIB
-    return rest // MIB_PER_GIB
+    fixed = engine_mib(gpus) + SHM_PER_GPU_MIB * gpus + lmcache_mib(0, gpus)
+    return int((share.ram_mib - fixed) / (1 + L1_PAGE_SHARE)) // MIB_PER_GIB
+
+
+def lmcache_mib(l1_gib: int, gpus: int) -> int:
+    """Memory of the LMCache server with its L1.
+
+    >>> lmcache_mib(0, 1), lmcache_mib(100, 1) - lmcache_mib(0, 1)
+    (2304, 102912)
+    """
+    l1 = l1_gib * MIB_PER_GIB
+    return LMCACHE_BASE_MIB + LMCACHE_PER_GPU_MIB * gpus + l1 + math.ceil(l1 * L1_PAGE_SHARE)
+
+
+def serde_workers(share: HostShare) -> int:
+    """Threads that seal and open blocks: half as many as the pod has CPUs, 16 at most.
+
+    >>> serde_workers(HostShare(ram_mib=0, cpu_millis=14_000, tiered_mib=0, daemon_mib=0))
+    7
+    """
+    return max(1, min(16, round(share.cpu_millis / 2000)))

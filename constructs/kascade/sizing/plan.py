@@ -262,6 +262,7 @@ class L2Plan:
         mount_path: Where the claim is mounted in the LMCache container.
         base_path: Directory below it; holds everything that makes two caches incompatible.
         capacity_gb: Bound on what one pod writes, so that all pods together fit the pool.
+        serde_workers: Threads that seal and open blocks.
         key_secret: Secret with the aesgcm key, made inside the cluster, or None without serde.
     """
 
@@ -271,6 +272,7 @@ class L2Plan:
     base_path: str
     capacity_gb: int
     workers: int
+    serde_workers: int
     evict_at: float
     evict_ratio: float
     key_secret: str | None
@@ -330,6 +332,7 @@ class EnginePlan:
     namespace: str
     image: str
     model: str
+    revision: str | None
     served_name: str
     replicas: int
     group: str

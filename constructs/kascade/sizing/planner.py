@@ -50,14 +50,22 @@ EKS_USD_PER_HOUR: Final = 0.10
 """EKS control plane in standard support, AWS price page."""
 
 BUSY_ENDPOINTS: Final = ("ecr.api", "ecr.dkr", "eks-auth", "logs", "sts")
-"""Worth their price even with NAT: image pulls, logs and credentials."""
+"""Worth their price beside NAT: image pulls, logs and credentials."""
 
-CLOSED_ENDPOINTS: Final = (
-    *("ec2", "ec2messages", "ecr.api", "ecr.dkr", "eks", "eks-auth", "elasticloadbalancing"),
-    *("lambda", "logs", "monitoring", "sagemaker.api", "ssm", "ssmmessages", "sts"),
+SYSTEM_CPU_MILLIS: Final = MappingProxyType(
+    {"m7i.xlarge": 3700, "m5.xlarge": 3700, "m5.2xlarge": 7650}
 )
-"""What a VPC without NAT needs: AWS's Terraform module for HyperPod, the APIs that HyperPod's
-operators call, and Lambda for the function that applies manifests."""
+"""CPU that one system node has for pods: EKS keeps 80 or 90, its own daemons ask for about 200."""
+
+SYSTEM_BASE_MILLIS: Final = 700
+"""CoreDNS, the EBS controller and Curvine's CSI controller, as they request it."""
+
+ROUTER_CPU_MILLIS: Final = 250
+ROUTER_BASE_MIB: Final = 256
+ROUTER_TREE_MIB: Final = 288
+"""Prefix tree of one engine at vllm-router's own bound: 2**25 entries of 8 bytes, and a little."""
+
+MASTER_CPU_MILLIS: Final = 1000
 
 
 def plan_file(path: Path | str) -> ServingPlan:
@@ -160,6 +168,7 @@ class _Planner:
         carried = {name: self._daemons(group) for name, group in groups.items()}
         engines = self._engines(groups, inputs, carried)
         self._pod_slots(groups, carried)
+        self._system_nodes()
         self._general_warnings(groups)
         if self.problems or not sound:
             return None
@@ -285,8 +294,9 @@ class _Planner:
         nodes = sum(group.config.count for group in groups.values())
         return L2Share(
             capacity_gib=share,
-            reason=f"{pool.FILL_SHARE:g} x {usable:,} GiB usable on {nodes} node"
-            f"{'s' if nodes != 1 else ''} / {replicas} engine{'s' if replicas != 1 else ''}",
+            reason=f"{usable:,} GiB usable on {nodes} node{'s' if nodes != 1 else ''} / "
+            f"{replicas} engine{'s' if replicas != 1 else ''}, {pool.EVICT_AT:g} of it before "
+            "eviction",
         )
 
     def _engines(
@@ -392,12 +402,41 @@ class _Planner:
                     "that RAM to L1",
                 )
             )
-        if self.config.network.nat == "none":
+        secrets = sorted(
+            {m.huggingface_token_secret for m in self.config.models if m.huggingface_token_secret}
+        )
+        if secrets and not self.config.kubernetes.admin_role_arns:
             self.warnings.append(
                 Problem(
-                    path=("network", "nat"),
-                    message="without NAT neither public images nor Hugging Face can be reached; "
-                    "set `images` to your own registry and mirror the weights",
+                    path=("kubernetes", "admin_role_arns"),
+                    message=f"somebody has to make the Secret {', '.join(secrets)} in namespace "
+                    f"{self.config.name}, but no role may enter the cluster; name one",
+                )
+            )
+
+    def _system_nodes(self) -> None:
+        """Refuse system nodes that cannot hold what needs no GPU."""
+        system = self.config.kubernetes.system_group
+        choice = CHOICES.get(self.config.router.strategy)
+        routers = len(self.config.models) * (choice.replicas if choice else 1)
+        masters = self._curvine.masters if self._curvine else 0
+        wanted = SYSTEM_BASE_MILLIS + MASTER_CPU_MILLIS * masters + ROUTER_CPU_MILLIS * routers
+        each = SYSTEM_CPU_MILLIS[system.instance_type]
+        # One node may be away for an update.
+        needed = -(-wanted // each) + 1
+        if needed > system.count:
+            self.problems.append(
+                Problem(
+                    path=("kubernetes", "system_group", "count"),
+                    message=f"got {system.count}; {routers} routers, {masters} Curvine masters and "
+                    f"the add-ons ask for {wanted / 1000:g} CPUs, and one node may be away for an "
+                    f"update. Use {needed} x {system.instance_type} or a larger type",
+                    also_reads=(
+                        ("kubernetes", "system_group", "instance_type"),
+                        ("router", "strategy"),
+                        ("cache", "l2"),
+                        ("models",),
+                    ),
                 )
             )
 
@@ -457,16 +496,16 @@ class _Planner:
 
     def _network(self) -> NetworkPlan:
         config = self.config
-        nat = {"one": 1, "per_zone": len(config.zones), "none": 0}[config.network.nat]
+        nat = {"one": 1, "per_zone": len(config.zones)}[config.network.nat]
         subnets = network.cut(config.network.vpc_cidr, zones=len(config.zones))
         return NetworkPlan(
             vpc_cidr=config.network.vpc_cidr,
             zones=config.zones,
             nat_gateways=nat,
             private_cidrs=subnets.private,
-            public_cidrs=subnets.public if nat else (),
+            public_cidrs=subnets.public,
             collector_cidrs=subnets.collector if config.observability.enabled else (),
-            interface_endpoints=BUSY_ENDPOINTS if nat else CLOSED_ENDPOINTS,
+            interface_endpoints=BUSY_ENDPOINTS,
             flow_log_retention_days=config.network.flow_log_retention_days,
         )
 
@@ -529,10 +568,6 @@ class _Planner:
         l2 = self._curvine
         if l2 is None:
             return None
-        chunks = [
-            int(engine.figures.kv_per_token_per_gpu.value) * engine.lmcache.chunk_size
-            for engine in engines
-        ]
         workers = [group for group in groups.values() if group.capacity_gib and group.config.count]
         equal = len({group.capacity_gib for group in workers}) <= 1
         return CurvinePlan(
@@ -544,7 +579,9 @@ class _Planner:
             registrar_image=self._image("csi_registrar"),
             jobs_image=self._image("jobs"),
             masters=l2.masters,
-            master_size=ContainerSize(cpu_millis=1000, memory_mib=2048, memory_limit_mib=4096),
+            master_size=ContainerSize(
+                cpu_millis=MASTER_CPU_MILLIS, memory_mib=2048, memory_limit_mib=4096
+            ),
             csi_size=ContainerSize(
                 cpu_millis=host.CURVINE_CSI_CPU, memory_mib=host.CURVINE_CSI_MIB
             ),
@@ -581,7 +618,7 @@ class _Planner:
                 for engine in engines
                 if (attached := engine.lmcache.l2) is not None
             ),
-            block_size_mb=pool.block_size_mb(max(chunks, default=0)),
+            block_size_mb=pool.BLOCK_SIZE_MB,
             ttl_hours=l2.ttl_hours,
             client_timeout_ms=sizing_engines.CLIENT_TIMEOUT_MS,
             worker_policy="robin" if equal else "load_based",
@@ -603,7 +640,11 @@ class _Planner:
             replicas_reason=choice.replicas_reason,
             port=8000,
             metrics_port=29000,
-            size=ContainerSize(cpu_millis=500, memory_mib=512, memory_limit_mib=1024),
+            size=ContainerSize(
+                cpu_millis=ROUTER_CPU_MILLIS,
+                memory_mib=ROUTER_BASE_MIB,
+                memory_limit_mib=ROUTER_BASE_MIB + ROUTER_TREE_MIB * engine.replicas,
+            ),
             request_timeout_seconds=self.config.router.request_timeout_seconds,
             max_payload_mib=self.config.router.max_payload_mib,
             max_concurrent_requests=4 * engine.replicas * engine.max_num_seqs,
@@ -701,7 +742,7 @@ def _tiers(engine: EnginePlan) -> tuple[TierSummary, ...]:
         ),
     ]
     if l2_plan is not None:
-        size = l2_plan.capacity_gb * GIB * replicas
+        size = int(l2_plan.capacity_gb * GIB * l2_plan.evict_at) * replicas
         rows.append(
             TierSummary(
                 model=engine.name,

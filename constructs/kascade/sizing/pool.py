@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from kascade.catalog.instances import InstanceType
-from kascade.units import GB, GIB, MIB
+from kascade.units import GB, GIB
 
 NVME_SHARE: Final = 0.65
 """Share of the instance's NVMe that the pool takes by default; the rest stays for containers and
 for blocks that are deleted but not yet freed (Curvine deletes with its 3 s heartbeat)."""
 
-FILL_SHARE: Final = 0.9
-"""Share of the usable pool that all engines together may fill, so that a write in flight, which
-reserves a whole Curvine block, still finds room."""
+EVICT_AT: Final = 0.9
+"""Share of its part of the pool at which an engine begins to evict what it wrote. The rest is room
+for writes in flight, each of which reserves a whole Curvine block."""
 
-SMALL_BLOCK_MB: Final = 64
-LARGE_BLOCK_MB: Final = 128
+BLOCK_SIZE_MB: Final = 128
+"""Curvine's own block size. One for all, since it is an attribute of every volume and Kubernetes
+changes no attribute of a volume that exists; a chunk of up to 128 MiB lies in one block."""
 
 
 def nvme_gib(instance: InstanceType) -> int:
@@ -43,15 +44,6 @@ def engine_share_gib(usable_gib: int, engines: int) -> int:
     """What one engine may write, so that all engines together fit the pool.
 
     >>> engine_share_gib(626, 2)
-    281
+    313
     """
-    return int(usable_gib * FILL_SHARE) // max(1, engines)
-
-
-def block_size_mb(chunk_bytes: int) -> int:
-    """Curvine's block size: the smaller one that holds a chunk file whole.
-
-    >>> block_size_mb(14 * MIB), block_size_mb(100 * MIB)
-    (64, 128)
-    """
-    return SMALL_BLOCK_MB if chunk_bytes <= SMALL_BLOCK_MB * MIB else LARGE_BLOCK_MB
+    return usable_gib // max(1, engines)

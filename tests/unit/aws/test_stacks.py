@@ -296,7 +296,8 @@ def test_tiered_storage_never_travels_alone(percentage: int | None, tmp_path: Pa
     assert properties["NodeRecovery"] == "Automatic"
     assert properties["NodeProvisioningMode"] == "Continuous"
     expected = {"Mode": "Enable", "InstanceMemoryAllocationPercentage": 20}
-    assert properties.get("TieredStorageConfig") == (expected if percentage else None)
+    # Left out, a tier that was on would stay on.
+    assert properties["TieredStorageConfig"] == (expected if percentage else {"Mode": "Disable"})
 
 
 def test_instance_groups_say_what_the_plan_says(synthesis: Synthesis) -> None:
@@ -343,12 +344,13 @@ def test_the_execution_role_is_complete_when_it_exists(synthesis: Synthesis) -> 
     assert "AmazonSageMakerClusterInstanceRolePolicy" in json.dumps(role["ManagedPolicyArns"])
 
 
-def test_the_ebs_driver_attaches_to_this_hyperpod_cluster_only(synthesis: Synthesis) -> None:
+def test_the_ebs_driver_may_attach_before_and_after_there_is_a_hyperpod_cluster(
+    synthesis: Synthesis,
+) -> None:
     policies = synthesis.resources("cluster", "AWS::IAM::Policy")
     (policy,) = (p["Properties"] for name, p in policies.items() if "EbsCsi" in name)
     attach, describe = policy["PolicyDocument"]["Statement"]
-    hyperpod = the_name(synthesis, "cluster", HYPERPOD)
-    assert attach["Resource"] == {"Fn::GetAtt": [hyperpod, "ClusterArn"]}
+    assert attach["Resource"]["Fn::Join"][1][-1] == ":cluster/*"
     assert describe["Action"] == "eks:DescribeCluster"
 
 

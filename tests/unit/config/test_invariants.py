@@ -95,7 +95,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "L1 above the host's RAM": (
         top(cache={"l1": {"capacity_gib": 100}}),
         "cache.l1.capacity_gib",
-        r"overcommitted for qwen: 100 GiB .* but 95 GiB are left \(116 GiB allocatable - .*engine",
+        r"overcommitted for qwen: 100 GiB .* but 93 GiB are left \(116 GiB allocatable - .*engine",
     ),
     "no RAM left for any L1": (
         group(instance_type="ml.g5.xlarge"),
@@ -120,10 +120,11 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
                     "capacity_gib_per_node": 11,
                     "reserved_gib_per_node": 10,
                 }
-            }
+            },
+            instance_groups=[{"name": "gpu", "instance_type": "ml.g6.12xlarge", "count": 1}],
         ),
         "cache.l2",
-        r"no room for its engines: 0\.9 x 2 GiB usable on 2 nodes / 2 engines",
+        r"no room for its engines: 1 GiB usable on 1 node / 2 engines",
     ),
     "chunk that is no multiple of the block": (
         top(cache={"chunk_size": 250}),
@@ -259,6 +260,31 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         ),
         "name",
         r"has 19 characters; in ap-northeast-1 at most 15 fit the name of the lifecycle script's",
+    ),
+    "more masters than system nodes": (
+        top(
+            cache={"l2": {"kind": "curvine", "masters": 3}},
+            kubernetes={"system_group": {"instance_type": "m5.2xlarge"}},
+        ),
+        "cache.l2.masters",
+        r"got 3, each on a system node of its own, but there are 2; raise kubernetes\.system_group",
+    ),
+    "system nodes too small for the routers": (
+        lambda c: c.update(
+            router={"strategy": "session"},
+            instance_groups=[{"name": "gpu", "instance_type": "ml.g6e.4xlarge", "count": 20}],
+            models=[
+                {"name": f"q{i}", "model": "Qwen/Qwen2-7B-Instruct", "replicas": 2}
+                for i in range(10)
+            ],
+        ),
+        "kubernetes.system_group.count",
+        r"got 2; 20 routers, 1 Curvine masters .* ask for 6\.7 CPUs.* Use 3 x m7i\.xlarge",
+    ),
+    "revision that is no commit": (
+        model(revision="main"),
+        "models[0].revision",
+        r"'main' is not 40 lower-case hex digits",
     ),
     "unknown model": (
         model(model="Qwen/Qwen2-7B-Instuct"),

@@ -280,11 +280,13 @@ def test_volume_and_claim_are_bound_to_each_other(
 ) -> None:
     assert plan.curvine is not None
     handles = set()
-    for volume in plan.curvine.volumes:
-        claim = find(charts["cache"], "PersistentVolumeClaim", volume.name)
+    for volume, engine in zip(plan.curvine.volumes, plan.engines, strict=True):
+        # With its engine: on deletion the claim waits for the pods, and the driver for the claim.
+        chart = charts[f"engine-{engine.name}"]
+        claim = find(chart, "PersistentVolumeClaim", volume.name)
         assert claim["metadata"]["namespace"] == volume.claim_namespace
         assert claim["spec"]["storageClassName"] == ""
-        spec = find(charts["cache"], "PersistentVolume", claim["spec"]["volumeName"])["spec"]
+        spec = find(chart, "PersistentVolume", claim["spec"]["volumeName"])["spec"]
         assert spec["claimRef"]["name"] == volume.name
         assert spec["claimRef"]["namespace"] == volume.claim_namespace
         assert spec["persistentVolumeReclaimPolicy"] == "Retain"
@@ -303,15 +305,15 @@ def test_all_volumes_share_one_fuse_process(charts: dict[str, list[Object]]) -> 
             for key, value in item["spec"]["csi"]["volumeAttributes"].items()
             if key != "curvine-path"
         )
-        for item in of_kind(charts["cache"], "PersistentVolume")
+        for item in of_kind(everything(charts), "PersistentVolume")
     }
     assert len(keys) == 1
 
 
 def test_attributes_are_text_and_bound_every_wait(
-    curvine: CurvinePlan, cache: list[Object]
+    curvine: CurvinePlan, default_charts: dict[str, list[Object]]
 ) -> None:
-    (volume,) = of_kind(cache, "PersistentVolume")
+    (volume,) = of_kind(everything(default_charts), "PersistentVolume")
     attributes = volume["spec"]["csi"]["volumeAttributes"]
     assert {type(value) for value in attributes.values()} == {str}
     for key in (

@@ -14,6 +14,7 @@ from kascade.sizing.plan import EnginePlan, L2Plan, ServingPlan
 from tests.unit.kube.rendered import (
     Object,
     container,
+    everything,
     find,
     flags,
     matches,
@@ -166,6 +167,7 @@ def test_l2_adapter(l2: L2Plan, lmcache: Object) -> None:
         "type": "aesgcm",
         "master_key_path": f"{mounted}/key",
         "aes_bits": 256,
+        "max_workers": l2.serde_workers,
     }
     assert any(entry["name"] == "POD_NAME" for entry in lmcache["env"])
 
@@ -175,11 +177,11 @@ def test_no_two_engines_share_a_directory(
 ) -> None:
     volumes = {
         item["metadata"]["name"]: item["spec"]["volumeName"]
-        for item in of_kind(charts["cache"], "PersistentVolumeClaim")
+        for item in of_kind(everything(charts), "PersistentVolumeClaim")
     }
     paths = {
         item["metadata"]["name"]: item["spec"]["csi"]["volumeAttributes"]["curvine-path"]
-        for item in of_kind(charts["cache"], "PersistentVolume")
+        for item in of_kind(everything(charts), "PersistentVolume")
     }
     places = []
     for engine in plan.engines:

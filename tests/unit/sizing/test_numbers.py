@@ -8,7 +8,7 @@ from kascade.catalog.gpus import GPUS
 from kascade.catalog.instances import INSTANCES
 from kascade.catalog.models import MODELS
 from kascade.sizing import gpu, host, nodes, pool, transfer
-from kascade.units import GIB, MIB
+from kascade.units import GIB
 
 models = st.sampled_from(sorted(MODELS))
 instances = st.sampled_from(sorted(INSTANCES))
@@ -83,9 +83,7 @@ def test_a_pod_never_gets_more_ram_than_the_node_has(
         share = host.host_share(kind, gpus=1, tiered_percentage=percentage, carried=carried)
         l1 = host.l1_room_gib(share, 1)
         if l1 >= 1:
-            pods.append(
-                l1 * 1024 + host.LMCACHE_OVERHEAD_MIB + host.engine_mib(1) + host.SHM_PER_GPU_MIB
-            )
+            pods.append(host.lmcache_mib(l1, 1) + host.engine_mib(1) + host.SHM_PER_GPU_MIB)
     tiered = kind.ram_gib * 1024 * (percentage or 0) // 100
     taken = sum(pods) + sum(daemon.memory_mib for daemon in carried)
     assert not pods or taken + tiered <= kind.allocatable_ram_mib
@@ -139,11 +137,6 @@ def test_the_pool_never_takes_all_of_the_nvme(instance: str) -> None:
 @given(usable=st.integers(0, 100_000), engines=st.integers(1, 200))
 def test_all_engines_together_fit_the_pool(usable: int, engines: int) -> None:
     assert pool.engine_share_gib(usable, engines) * engines <= usable
-
-
-def test_a_chunk_file_fits_one_block() -> None:
-    assert pool.block_size_mb(64 * MIB) == 64
-    assert pool.block_size_mb(64 * MIB + 1) == 128
 
 
 def test_prefill_counts_the_active_parameters_only() -> None:

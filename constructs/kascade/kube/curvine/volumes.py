@@ -1,4 +1,4 @@
-"""Static volumes: one directory of the pool each, claimed by one engine."""
+"""A static volume: one directory of the pool, claimed by one engine."""
 
 from __future__ import annotations
 
@@ -17,71 +17,79 @@ _CAPACITY: Final = "1Ti"
 may write is bounded by its LMCache server."""
 
 
-class CurvineVolumes(Construct):
-    """PersistentVolume and claim of every volume.
+class CurvineVolume(Construct):
+    """PersistentVolume and claim of one engine.
 
     All volumes have the same mount attributes, so one FUSE process per node serves them all.
-    Kubernetes lets nobody change the attributes of a volume that exists: after a changed time to
-    live or timeout, delete claim and volume first. The data stays.
+    Kubernetes changes no attribute of a volume that exists, so the plan puts a hash of them into
+    the volume's name. Claim and volume belong to their engine's chart: on deletion the claim waits
+    for the engine's pods, and only then may the CSI driver go, which must unmount for them.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, curvine: CurvinePlan) -> None:
-        """Add volumes and claims.
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        curvine: CurvinePlan,
+        volume: CurvineVolumePlan,
+    ) -> None:
+        """Add volume and claim.
 
         Args:
             scope: Parent construct.
             construct_id: Id below the parent.
-            curvine: The plan's slice.
+            curvine: The pool.
+            volume: The volume.
         """
         super().__init__(scope, construct_id)
         written = labels(CurvineNames(curvine).selector("volume"))
-        for volume in curvine.volumes:
-            name = f"{curvine.cluster_id}-{volume.name}"
-            claim = Metadata(name=volume.name, namespace=volume.claim_namespace, labels=written)
-            add_object(
-                self,
-                api_version="v1",
-                kind="PersistentVolume",
-                meta=Metadata(name=name, labels=written),
-                body={
-                    "spec": {
-                        "capacity": {"storage": _CAPACITY},
-                        "accessModes": ["ReadWriteMany"],
-                        "persistentVolumeReclaimPolicy": "Retain",
-                        "storageClassName": "",
-                        "volumeMode": "Filesystem",
-                        # Bound to this claim and to no other.
-                        "claimRef": {
-                            "apiVersion": "v1",
-                            "kind": "PersistentVolumeClaim",
-                            "namespace": claim.namespace,
-                            "name": claim.name,
-                        },
-                        "csi": {
-                            "driver": DRIVER,
-                            # A handle of the form a@b@c is taken for one the driver made itself,
-                            # and its mount is then torn down at zero references.
-                            "volumeHandle": name,
-                            "volumeAttributes": mount_attributes(curvine, volume),
-                        },
-                    }
-                },
-            )
-            add_object(
-                self,
-                api_version="v1",
-                kind="PersistentVolumeClaim",
-                meta=claim,
-                body={
-                    "spec": {
-                        "accessModes": ["ReadWriteMany"],
-                        # Empty, or the cluster's default class would provision another volume.
-                        "storageClassName": "",
-                        "volumeName": name,
-                        "resources": {"requests": {"storage": _CAPACITY}},
-                    }
-                },
-            )
+        name = f"{curvine.cluster_id}-{volume.name}"
+        claim = Metadata(name=volume.name, namespace=volume.claim_namespace, labels=written)
+        add_object(
+            self,
+            api_version="v1",
+            kind="PersistentVolume",
+            meta=Metadata(name=name, labels=written),
+            body={
+                "spec": {
+                    "capacity": {"storage": _CAPACITY},
+                    "accessModes": ["ReadWriteMany"],
+                    "persistentVolumeReclaimPolicy": "Retain",
+                    "storageClassName": "",
+                    "volumeMode": "Filesystem",
+                    # Bound to this claim and to no other.
+                    "claimRef": {
+                        "apiVersion": "v1",
+                        "kind": "PersistentVolumeClaim",
+                        "namespace": claim.namespace,
+                        "name": claim.name,
+                    },
+                    "csi": {
+                        "driver": DRIVER,
+                        # A handle of the form a@b@c is taken for one the driver made itself,
+                        # and its mount is then torn down at zero references.
+                        "volumeHandle": name,
+                        "volumeAttributes": mount_attributes(curvine, volume),
+                    },
+                }
+            },
+        )
+        add_object(
+            self,
+            api_version="v1",
+            kind="PersistentVolumeClaim",
+            meta=claim,
+            body={
+                "spec": {
+                    "accessModes": ["ReadWriteMany"],
+                    # Empty, or the cluster's default class would provision another volume.
+                    "storageClassName": "",
+                    "volumeName": name,
+                    "resources": {"requests": {"storage": _CAPACITY}},
+                }
+            },
+        )
 
 
 def mount_attributes(curvine: CurvinePlan, volume: CurvineVolumePlan) -> Fields:
