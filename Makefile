@@ -67,7 +67,7 @@ bench: .venv/run $(CDK) ## what a synth and a plan cost, against a bare CDK app 
 	@$(RUN) -m tools.synth_floor --config $(CONFIG)
 
 wheel: .venv/run ## the library as dist/*.whl
-	@$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist . && ls dist/*.whl
 
 engine-env: ## vLLM's and LMCache's parsers, in a cache shared by all checkouts
 	@$(PYTHON) tools/engine_env.py

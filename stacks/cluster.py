@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import aws_cdk as cdk
 from constructs import Construct
 
 from kascade.aws.eks import ServingEksCluster
@@ -44,3 +45,10 @@ class ClusterStack(KascadeStack):
             self, "HyperPod", plan=plan.cluster, eks=self.eks, lifecycle=lifecycle
         )
         self.hyperpod.resource.node.add_dependency(self.platform.barrier)
+        cdk.CfnOutput(
+            self,
+            "Kubeconfig",
+            description="For roles that the configuration admits, from inside the VPC",
+            value=f"aws eks update-kubeconfig --name {plan.cluster.eks_name} "
+            f"--region {plan.region}",
+        )

@@ -45,3 +45,10 @@ class ServingStack(KascadeStack):
         }
         for earlier, later in pairwise(self.applied.values()):
             later.node.add_dependency(earlier.barrier)
+        for router in plan.routers:
+            cdk.CfnOutput(
+                self,
+                f"Endpoint-{router.engine}",
+                description="OpenAI API, for pods and namespaces labelled kascade.dev/client=true",
+                value=f"http://{router.name}.{router.namespace}:{router.port}/v1",
+            )

@@ -22,7 +22,7 @@ def closing(outputs: Outputs, config: str) -> str:
         count = sum(1 for file, _ in objects if file == path)
         where = str(path.relative_to(outputs.dist.parent))
         lines.append(f"  {where:<56} {count:>3} object{'' if count == 1 else 's'}")
-    lines.append(f"  {'dist/plan.json':<56}     every number, with its reason")
+    lines.append(f"  {'dist/plan.json':<56}     every number and name")
     lines += ["", f"Next: make diff CONFIG={config}, then make deploy CONFIG={config}"]
     return "\n".join(lines)
 

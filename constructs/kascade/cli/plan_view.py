@@ -120,19 +120,8 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
     table.add_row(
         "prefill", f"{figures.prefill_rate.value:,.0f} tok/s", figures.prefill_rate.reason
     )
-    table.add_row(
-        "load from L2",
-        f"{figures.l2_load_rate.value / GIB:.2f} GiB/s",
-        figures.l2_load_rate.reason,
-    )
-    even = figures.break_even_tokens
-    table.add_row(
-        "L2 pays from",
-        f"{even.value:,.0f} tokens"
-        if even is not None and even.value <= engine.max_model_len
-        else "never",
-        figures.break_even_reason,
-    )
+    _add_l2_rows(table, engine)
+    table.add_row("L1 / replica", _size(figures.l1_size), figures.l1_size.reason)
     table.add_row(
         "pod RAM",
         f"{mib_to_gib(engine.size.limit_mib + lmcache.size.limit_mib):,.0f} GiB",
@@ -156,11 +145,32 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
     return table
 
 
+def _add_l2_rows(table: Table, engine: EnginePlan) -> None:
+    rate, even = engine.figures.l2_load_rate, engine.figures.break_even_tokens
+    if rate is None:
+        return
+    pays = even is not None and even.value <= engine.max_model_len
+    table.add_row("load from L2", f"{rate.value / GIB:.2f} GiB/s", rate.reason)
+    table.add_row(
+        "L2 pays from",
+        f"{even.value:,.0f} tokens" if even is not None and pays else "never",
+        engine.figures.break_even_reason,
+    )
+
+
 def _nodes(plan: ServingPlan) -> Table:
     table = _grid()
     for name in ("Group", "Type"):
         table.add_column(name)
-    for name in ("Count", "GPUs", "RAM for pods", "NVMe", "to L2", "Pods", "USD/h each"):
+    for name in (
+        "Count",
+        "GPUs",
+        "RAM for pods",
+        "NVMe",
+        "to L2",
+        "daemons + engines",
+        "USD/h each",
+    ):
         table.add_column(name, justify="right")
     pool = {w.group: w.capacity_gb for w in plan.curvine.workers} if plan.curvine else {}
     for group in plan.cluster.groups:
@@ -173,7 +183,7 @@ def _nodes(plan: ServingPlan) -> Table:
             format_bytes(group.allocatable_ram.value * MIB),
             format_bytes(group.nvme_bytes),
             format_bytes(pool.get(group.name, 0) * GIB),
-            f"{len(group.daemonset_pods)} + {group.engines_per_node} of {limit}",
+            f"{len(group.daemonset_pods)} + {group.engines_per_node} of {limit} pods",
             f"{group.usd_per_hour.value:g}",
         )
     system = plan.cluster.system_group

@@ -62,7 +62,7 @@ def _block(block: type[BaseModel], depth: int) -> Iterator[str]:
             yield from _block(members[0], depth + 1)
             for other in members[1:]:
                 kind = other.model_fields["kind"].default
-                note = f"or `kind: {kind}`: {_first_line(other)}"
+                note = f"`kind: {kind}` instead of all this: {_first_line(other)}"
                 yield from (f"{indent}  # {line}" for line in textwrap.wrap(note, _WIDTH - 4))
 
 

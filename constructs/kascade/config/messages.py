@@ -246,6 +246,9 @@ def _sentence(data: Any, path: ConfigPath, details: ErrorDetails) -> str:  # noq
         return f"must be a list (lines that begin with `- `), got {_shown(given)}{_kind_of(given)}"
     if kind.startswith(("model_", "dict_", "dataclass_")):
         wanted = "must be a block of `field: value` lines"
+        kinds = _kinds(path)
+        if kinds:
+            wanted += f" with `kind:` {' or '.join(kinds)}"
         return f"{wanted}, got {_shown(given)}{_kind_of(given)}"
     return f"{details['msg']}, got {_shown(given)}"
 
@@ -278,6 +281,22 @@ def _description(path: ConfigPath) -> str:
     return (field.description or "") if field is not None else ""
 
 
+def _kinds(path: ConfigPath) -> list[str]:
+    """The kinds of an either/or block."""
+    field = _field({}, path)
+    members = _members(field.annotation) if field is not None else []
+    blocks = [m for m in members if "kind" in getattr(m, "model_fields", {})]
+    return [str(block.model_fields["kind"].default) for block in blocks]
+
+
+def _members(annotation: Any) -> list[Any]:
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in {Union, types.UnionType}:
+        return [m for m in get_args(annotation) if m is not type(None)]
+    return [annotation]
+
+
 def _field(data: Any, path: ConfigPath) -> FieldInfo | None:
     owner = _block_type(data, path[:-1]) if path else None
     if owner is None or not isinstance(path[-1], str):
@@ -304,14 +323,11 @@ def _block_type(data: Any, path: ConfigPath) -> type[BaseModel] | None:
 
 def _choose(annotation: Any, value: Any) -> Any:
     """The member of a union that the value means, by its ``kind``."""
-    if get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if get_origin(annotation) in {Union, types.UnionType}:
-        members = [m for m in get_args(annotation) if m is not type(None)]
+    members = _members(annotation)
+    if len(members) > 1:
         kind = value.get("kind") if isinstance(value, dict) else None
         for member in members:
             field = getattr(member, "model_fields", {}).get("kind")
             if field is not None and kind in typing.get_args(field.annotation):
                 return member
-        return members[0]
-    return annotation
+    return members[0]

@@ -465,14 +465,20 @@ def _figures(
         serde_workers=ram.serde_workers if sealed else None,
     )
     load = rate.bytes_per_second
-    even = transfer.break_even_tokens(
-        prefill_rate=prefill, load_rate_bytes=load, bytes_per_token=kv_all
+    even = (
+        transfer.break_even_tokens(
+            prefill_rate=prefill, load_rate_bytes=load, bytes_per_token=kv_all
+        )
+        if l2 is not None
+        else None
     )
+    compare = f"{1e3 / prefill:.3f} ms to compute - {1e3 * kv_all / load:.3f} ms to load a token"
     even_reason = (
-        f"{transfer.LOAD_OVERHEAD_SECONDS:g} s overhead over "
-        f"{1e3 / prefill:.3f} ms computed - {1e3 * kv_all / load:.3f} ms loaded a token"
+        "no L2"
+        if l2 is None
+        else f"{transfer.LOAD_OVERHEAD_SECONDS:g} s to begin / ({compare})"
         if even is not None
-        else f"loading a token takes {1e3 * kv_all / load:.3f} ms, computing it {1e3 / prefill:.3f}"
+        else f"no gain: {compare}"
     )
     l1_tokens = gpu.tokens_in(ram.l1_gib * GIB, bytes_per_token=kv_all, unit_tokens=chunk)
     l2_bytes = int(l2.capacity_gib * GIB * pool.EVICT_AT) if l2 is not None else 0
@@ -494,6 +500,7 @@ def _figures(
             else f"{max(1, facts.kv_heads // tp)} of {facts.kv_heads} KV heads on each GPU",
         ),
         l0_tokens=Figure(value=gpus.l0_tokens, unit="tokens", reason=gpus.l0_reason),
+        l1_size=Figure(value=ram.l1_gib * GIB, unit="bytes", reason=f"GiB: {ram.l1_reason}"),
         l1_tokens=Figure(
             value=l1_tokens,
             unit="tokens",
@@ -511,7 +518,9 @@ def _figures(
             f"{transfer.MODEL_FLOPS_UTILIZATION:g} assumed / (2 x "
             f"{format_count(facts.active_parameters)} parameters)",
         ),
-        l2_load_rate=Figure(value=round(load), unit="bytes/s", reason=rate.reason),
+        l2_load_rate=Figure(value=round(load), unit="bytes/s", reason=rate.reason)
+        if l2 is not None
+        else None,
         break_even_tokens=None
         if even is None
         else Figure(value=even, unit="tokens", reason=even_reason),

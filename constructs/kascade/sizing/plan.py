@@ -301,16 +301,20 @@ class LMCachePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFigures:
-    """What one replica holds and costs, each number with its reason."""
+    """What one replica holds and costs, each number with its reason.
+
+    The three about loading from L2 are empty without an L2.
+    """
 
     weights_per_gpu: Figure
     kv_per_token: Figure
     kv_per_token_per_gpu: Figure
     l0_tokens: Figure
+    l1_size: Figure
     l1_tokens: Figure
     l2_tokens: Figure
     prefill_rate: Figure
-    l2_load_rate: Figure
+    l2_load_rate: Figure | None
     break_even_tokens: Figure | None
     break_even_reason: str
     usd_per_hour: Figure

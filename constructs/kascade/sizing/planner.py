@@ -15,7 +15,12 @@ from kascade.catalog.models import MODELS, ModelFacts
 from kascade.catalog.regions import REGIONS
 from kascade.config.checks import check_config
 from kascade.config.loader import read_config
-from kascade.config.model import CurvineConfig, InstanceGroupConfig, ServingConfig
+from kascade.config.model import (
+    CurvineConfig,
+    InstanceGroupConfig,
+    ModelConfig,
+    ServingConfig,
+)
 from kascade.errors import InvalidConfigError, Problem
 from kascade.sizing import engines as sizing_engines
 from kascade.sizing import host, network, pool
@@ -285,18 +290,22 @@ class _Planner:
         l2 = self._curvine
         if l2 is None:
             return None
-        usable = sum(
-            max(0, group.capacity_gib - l2.reserved_gib_per_node) * group.config.count
+        parts = [
+            (group.config.count, max(0, group.capacity_gib - l2.reserved_gib_per_node))
             for group in groups.values()
-        )
+            if group.config.count
+        ]
+        usable = sum(count * gib for count, gib in parts)
         replicas = sum(model.replicas for model in self.config.models)
-        share = pool.engine_share_gib(usable, replicas)
-        nodes = sum(group.config.count for group in groups.values())
+        nodes = " + ".join(
+            f"{group.config.count} x ({group.capacity_gib} - {l2.reserved_gib_per_node} reserved)"
+            for group in groups.values()
+            if group.config.count
+        )
         return L2Share(
-            capacity_gib=share,
-            reason=f"{usable:,} GiB usable on {nodes} node{'s' if nodes != 1 else ''} / "
-            f"{replicas} engine{'s' if replicas != 1 else ''}, {pool.EVICT_AT:g} of it before "
-            "eviction",
+            capacity_gib=pool.engine_share_gib(usable, replicas),
+            reason=f"{nodes or 0} GiB / {replicas} engine{'s' if replicas != 1 else ''}, "
+            f"{pool.EVICT_AT:g} of it before eviction",
         )
 
     def _engines(
@@ -373,6 +382,20 @@ class _Planner:
                         "team before you deploy",
                     )
                 )
+            idle = sum(group.packing.free_gpus)
+            largest = max(
+                (m.tensor_parallel for m in self.config.models if self._runs_on(m, group)),
+                default=0,
+            )
+            if group.packing.engines_per_node and idle > largest:
+                self.warnings.append(
+                    Problem(
+                        path=("instance_groups", group.index, "count"),
+                        message=f"{idle} of {group.config.count * group.instance.gpus} GPUs of "
+                        f"{group.config.name!r} run no model; {largest} would be enough for a "
+                        "roll-out to surge",
+                    )
+                )
             if group.config.count and not group.packing.engines_per_node:
                 self.warnings.append(
                     Problem(
@@ -402,17 +425,31 @@ class _Planner:
                     "that RAM to L1",
                 )
             )
-        secrets = sorted(
-            {m.huggingface_token_secret for m in self.config.models if m.huggingface_token_secret}
-        )
-        if secrets and not self.config.kubernetes.admin_role_arns:
+        if not self.config.kubernetes.admin_role_arns:
             self.warnings.append(
                 Problem(
                     path=("kubernetes", "admin_role_arns"),
-                    message=f"somebody has to make the Secret {', '.join(secrets)} in namespace "
-                    f"{self.config.name}, but no role may enter the cluster; name one",
+                    message="no role may enter the cluster, so nobody can use kubectl"
+                    + self._secrets_to_make()
+                    + "; name one",
                 )
             )
+        if self.config.images.router is None:
+            self.warnings.append(
+                Problem(
+                    path=("images", "router"),
+                    message=f"{IMAGES['router'].reference} is a nightly build, the only kind that "
+                    "is published; build images/router and name it here before production",
+                )
+            )
+
+    def _runs_on(self, model: ModelConfig, group: _Group) -> bool:
+        return model.instance_group in {None, group.config.name}
+
+    def _secrets_to_make(self) -> str:
+        secrets = {m.huggingface_token_secret for m in self.config.models}
+        names = ", ".join(sorted(name for name in secrets if name))
+        return f", nor make the Secret {names} in namespace {self.config.name}" if names else ""
 
     def _system_nodes(self) -> None:
         """Refuse system nodes that cannot hold what needs no GPU."""
@@ -750,8 +787,7 @@ def _tiers(engine: EnginePlan) -> tuple[TierSummary, ...]:
                 where="Curvine, shared by all replicas",
                 size_bytes=size,
                 tokens=l2 * replicas,
-                reason=f"{replicas} x {l2_plan.capacity_gb} GiB, which is "
-                f"{figures.l2_tokens.reason}",
+                reason=f"{replicas} x {l2_plan.capacity_gb} GiB = {figures.l2_tokens.reason}",
             )
         )
     return tuple(rows)

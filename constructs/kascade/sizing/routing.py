@@ -30,7 +30,7 @@ CHOICES: Final = MappingProxyType(
             program="vllm-router",
             policy="cache_aware",
             reason="longest known prefix, balanced by load; 0 of 400 requests failed when one of "
-            "three engines was killed",
+            "three (fake) engines was killed",
             replicas=1,
             replicas_reason="each router process keeps its own prefix tree: with two, 0 of 30 "
             "prefixes stayed on one engine. A restart takes a second and loses only the tree",
@@ -39,14 +39,15 @@ CHOICES: Final = MappingProxyType(
             program="vllm-router",
             policy="consistent_hash",
             reason="x-session-id hashes to an engine, 100 % sticky when measured; 0 of 400 "
-            "requests failed when one of three engines was killed",
+            "requests failed when one of three (fake) engines was killed",
             replicas=2,
             replicas_reason="the hash needs no state: 30 of 30 sessions stayed put with two",
         ),
         "roundrobin": RouterChoice(
             program="vllm-router",
             policy="round_robin",
-            reason="engines in turn; 0 of 400 requests failed when one of three was killed",
+            reason="engines in turn; 0 of 400 requests failed when one of three (fake) engines was "
+            "killed",
             replicas=2,
             replicas_reason="nothing is shared",
         ),

@@ -124,7 +124,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
             instance_groups=[{"name": "gpu", "instance_type": "ml.g6.12xlarge", "count": 1}],
         ),
         "cache.l2",
-        r"no room for its engines: 1 GiB usable on 1 node / 2 engines",
+        r"no room for its engines: 1 x \(11 - 10 reserved\) GiB / 2 engines",
     ),
     "chunk that is no multiple of the block": (
         top(cache={"chunk_size": 250}),
@@ -236,6 +236,11 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         top(cache={"l2": {"kind": "redis"}}),
         "cache.l2",
         r"got kind 'redis'; allowed: 'curvine', 'none'",
+    ),
+    "L2 switched off by nothing": (
+        top(cache={"l2": None}),
+        "cache.l2",
+        r"must be a block of `field: value` lines with `kind:` curvine or none, got None",
     ),
     "L2 without a kind": (
         top(cache={"l2": {"masters": 3}}),
