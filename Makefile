@@ -2,6 +2,7 @@
 
 CONFIG ?= config/default.yaml
 PYTHON ?= python3
+QUOTED = '$(subst ','\'',$(CONFIG))'
 
 BIN := .venv/bin
 RUN := $(BIN)/python
@@ -22,18 +23,18 @@ help: ## print the verbs
 	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff and deploy (default: $(CONFIG))"
 
 plan: .venv/run ## print every number that follows from CONFIG, with its reason
-	@$(RUN) -m kascade.cli plan $(CONFIG)
+	@$(RUN) -m kascade.cli plan -- $(QUOTED)
 
 synth: .venv/run $(CDK) ## plan, CloudFormation templates and Kubernetes manifests of CONFIG
-	@$(RUN) -m kascade.cli plan $(CONFIG)
-	@$(BIN)/node $(CDK) synth --quiet --context config=$(CONFIG)
-	@$(RUN) -m tools.closing $(CONFIG)
+	@$(RUN) -m kascade.cli plan -- $(QUOTED)
+	@$(BIN)/node $(CDK) synth --quiet --context config=$(QUOTED)
+	@$(RUN) -m tools.closing $(QUOTED)
 
 diff: .venv/run $(CDK) ## what CONFIG would change in the AWS account in use
-	@$(BIN)/node $(CDK) diff --context config=$(CONFIG)
+	@$(BIN)/node $(CDK) diff --context config=$(QUOTED)
 
 deploy: .venv/run $(CDK) ## deploy CONFIG to the AWS account in use
-	@$(BIN)/node $(CDK) deploy --all --context config=$(CONFIG)
+	@$(BIN)/node $(CDK) deploy --all --context config=$(QUOTED)
 
 test: lint types layers tests ## all that needs no cloud, no cluster and no GPU: style, types, layers, tests
 
@@ -64,7 +65,7 @@ snapshots: .venv/dev ## accept today's templates, manifests and plans as the rev
 	@$(RUN) -m pytest -m snapshot --snapshot-update
 
 bench: .venv/run $(CDK) ## what a synth and a plan cost, against a bare CDK app and bare imports
-	@$(RUN) -m tools.synth_floor --config $(CONFIG)
+	@$(RUN) -m tools.synth_floor --config $(QUOTED)
 
 wheel: .venv/run ## the library as dist/*.whl
 	@$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist . && ls dist/*.whl

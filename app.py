@@ -76,30 +76,34 @@ def main() -> int:
     """Build what the context key ``config`` names, into cdk.out/ and dist/.
 
     Returns:
-        0, or 2 when the configuration cannot be used; then nothing is written.
+        0, or 2 when the configuration cannot be used or the output not written.
     """
-    app = cdk.App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
-    config = app.node.try_get_context("config") or DEFAULT_CONFIG
     try:
-        plan = plan_file(config)
+        _synth(cdk.App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out")))
     except KascadeError as error:
         sys.stderr.write(f"{error}\n")
-        return EXIT_INVALID
+    except OSError as error:
+        sys.stderr.write(f"{error.filename} cannot be written: {error.strerror}\n")
+    else:
+        return 0
+    return EXIT_INVALID
+
+
+def _synth(app: cdk.App) -> None:
+    config = app.node.try_get_context("config") or DEFAULT_CONFIG
+    plan = plan_file(str(config))
     DIST.mkdir(exist_ok=True)
+    # Everything is made aside and moved into place once it is whole.
     with tempfile.TemporaryDirectory(dir=DIST, prefix=".") as scratch:
-        fresh = Path(scratch, "manifests")
-        try:
-            charts = build(app, plan, manifests=fresh)
-        except KascadeError as error:
-            sys.stderr.write(f"{error}\n")
-            return EXIT_INVALID
+        manifests, document = Path(scratch, "manifests"), Path(scratch, "plan.json")
+        charts = build(app, plan, manifests=manifests)
         charts.synth()
-        assembly = Path(app.synth().directory)
-        _forget_other_deployments(assembly)
-        shutil.rmtree(MANIFESTS, ignore_errors=True)
-        fresh.rename(MANIFESTS)
-    write_plan(plan, DIST / "plan.json")
-    return 0
+        write_plan(plan, document)
+        _forget_other_deployments(Path(app.synth().directory))
+        if MANIFESTS.exists():
+            shutil.rmtree(MANIFESTS)
+        manifests.rename(MANIFESTS)
+        document.replace(DIST / "plan.json")
 
 
 def _forget_other_deployments(assembly: Path) -> None:

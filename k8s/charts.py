@@ -11,6 +11,7 @@ from k8s.dashboards import DashboardsChart
 from k8s.engine import EngineChart
 from k8s.platform import PlatformChart
 from k8s.router import RouterChart
+from kascade.errors import KascadeError
 from kascade.sizing.plan import ServingPlan
 
 
@@ -61,7 +62,7 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
         app: The cdk8s app, see ``manifest_app``.
         plan: The whole plan.
     """
-    return Charts(
+    charts = Charts(
         platform=PlatformChart(app, "platform", platform=plan.platform),
         cache=_cache(app, plan),
         engines=tuple(
@@ -77,6 +78,25 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
         router=RouterChart(app, "router", routers=plan.routers, network=plan.network),
         dashboards=_dashboards(app, plan),
     )
+    _refuse_twins(charts)
+    return charts
+
+
+def _refuse_twins(charts: Charts) -> None:
+    """Two charts that name one object would overwrite each other, whichever comes last."""
+    owners: dict[tuple[str, str, str], str] = {}
+    for chart in charts.in_order:
+        for item in chart.to_json():
+            meta = item["metadata"]
+            key = (item["kind"], meta.get("namespace", ""), meta["name"])
+            if key in owners:
+                kind, namespace, name = key
+                msg = (
+                    f"{kind} {namespace}/{name} stands in charts {owners[key]} and "
+                    f"{chart.node.id}; rename the model or deployment that it comes from"
+                )
+                raise KascadeError(msg)
+            owners[key] = chart.node.id
 
 
 def _cache(app: cdk8s.App, plan: ServingPlan) -> CacheChart | None:

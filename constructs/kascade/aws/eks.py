@@ -61,7 +61,9 @@ class ServingEksCluster(Construct):
         self.network = network
         cluster = self._make_cluster()
         for arn in plan.admin_role_arns:
-            cluster.grant_cluster_admin(f"Admin-{arn.rpartition('/')[2]}", arn)
+            cluster.grant_cluster_admin(
+                f"Admin-{arn.partition(':role/')[2].replace('/', '-')}", arn
+            )
         self.cluster = cast("eks.ICluster", cluster)
         rules = self._connect_nodes()
         early = [self._add_addon(addon) for addon in plan.addons if not addon.needs_nodes]

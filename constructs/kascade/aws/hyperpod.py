@@ -102,7 +102,7 @@ class HyperPodCluster(Construct):
                 labels=dict(plan.labels) or None,
                 taints=[
                     sagemaker.CfnCluster.ClusterKubernetesTaintProperty(
-                        key=key, value=value, effect=effect
+                        key=key, value=value or None, effect=effect
                     )
                     for key, value, effect in plan.taints
                 ]

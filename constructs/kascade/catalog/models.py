@@ -221,6 +221,12 @@ _QK_NORM_TYPES: Final = frozenset({"qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3
 _WINDOW_OFF_BY_DEFAULT: Final = ("qwen2", "qwen3")
 """Families that read ``sliding_window`` only when ``use_sliding_window`` is true."""
 
+_LARGEST: Final = 10_000_000
+"""No width, count or length of a model comes near it."""
+
+_MOST_LAYERS: Final = 1000
+_SHORTEST_CONTEXT: Final = 256
+
 _SIXTEEN_BITS: Final = 2.0
 _DEFAULT_GROUP: Final = 128
 
@@ -324,14 +330,16 @@ class _Keys:
         """Whether the key is there and not null."""
         return self._config.get(key) is not None
 
-    def whole(self, key: str, default: int | None = None, *, least: int = 1) -> int:
+    def whole(
+        self, key: str, default: int | None = None, *, least: int = 1, most: int = _LARGEST
+    ) -> int:
         """Read a whole number; without a default the key must be there."""
         value = self._config.get(key)
         if value is None and default is not None:
             return default
-        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
-        self._wrong(key, f"a whole number of at least {least}")
+        self._wrong(key, f"a whole number from {least} to {most:,}")
         return max(least, 1)
 
     def flag(self, key: str, *, default: bool) -> bool:
@@ -396,12 +404,12 @@ class _Block:
 
 def _facts(hub_id: str, keys: _Keys) -> ModelFacts:
     hidden = keys.whole("hidden_size")
-    layers = keys.whole("num_hidden_layers")
+    layers = keys.whole("num_hidden_layers", most=_MOST_LAYERS)
     heads = keys.whole("num_attention_heads")
     kv_heads = keys.whole("num_key_value_heads", heads)
     vocabulary = keys.whole("vocab_size")
     intermediate = keys.whole("intermediate_size")
-    context = keys.whole("max_position_embeddings")
+    context = keys.whole("max_position_embeddings", least=_SHORTEST_CONTEXT)
     dtype = keys.word("dtype" if keys.has("dtype") else "torch_dtype", ("bfloat16", "float16"))
     keys.word("hidden_act", ("silu", "swish", "swiglu"), "silu")  # these MLPs have a gate
     if not keys.problems and heads % kv_heads:

@@ -33,6 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader, such as `head`, has seen enough.
         sys.stderr.close()
         return 0
+    except OSError as error:
+        place = error.filename or "the output"
+        sys.stderr.write(f"{place} cannot be written: {error.strerror or error}\n")
+        return EXIT_INVALID
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
 from kascade.catalog.models import MODELS
 from kascade.catalog.regions import REGIONS
 from kascade.config.model import ServingConfig
-from kascade.errors import ConfigPath, Problem
+from kascade.errors import ConfigPath, Problem, format_path
 
 _MAX_BUCKET_NAME = 63
 """Characters that S3 allows."""
@@ -37,6 +37,15 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
     )
 
 
+_RESERVED_NAMES = frozenset({"default", "aws-hyperpod"})
+"""Namespaces that are not ours; `kube-...` are Kubernetes' own."""
+
+_RESERVED_MODEL_NAMES = frozenset({"default-deny", "allow-dns", "kascade-cache-keys"})
+"""Names of other objects in the serving namespace."""
+
+_OWN_LABELS = ("kubernetes.io", "k8s.io", "sagemaker.amazonaws.com", "eks.amazonaws.com")
+
+
 def _near(value: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(value, list(known), n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(near)}?" if near else ""
@@ -49,7 +58,8 @@ def _twice(names: Sequence[str], path: ConfigPath, field: str, what: str) -> Ite
             place = (*path, index, field) if field else (*path, index)
             yield Problem(
                 path=place,
-                message=f"the {what} {name!r} stands twice (also at {path[0]}[{first[name]}]); "
+                message=f"the {what} {name!r} stands twice (also at "
+                f"{format_path((*path, first[name]))}); "
                 "give each its own",
             )
         first.setdefault(name, index)
@@ -64,6 +74,35 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
     )
     yield from _twice([model.name for model in config.models], ("models",), "name", "model name")
     yield from _twice(config.zones, ("zones",), "", "zone")
+    yield from _twice(
+        config.kubernetes.admin_role_arns, ("kubernetes", "admin_role_arns"), "", "role"
+    )
+    if config.name in _RESERVED_NAMES or config.name.startswith("kube-"):
+        yield Problem(
+            path=("name",),
+            message=f"{config.name!r} is the name of a namespace that belongs to Kubernetes or "
+            "HyperPod; the deployment's own namespace is named after it, so choose another",
+        )
+    for index, model in enumerate(config.models):
+        if model.name in _RESERVED_MODEL_NAMES or model.name.endswith("-router"):
+            yield Problem(
+                path=("models", index, "name"),
+                message=f"{model.name!r} would collide with the objects of a router or policy; "
+                "choose a name that does not end with -router",
+            )
+    for index, group in enumerate(config.instance_groups):
+        place: ConfigPath = ("instance_groups", index)
+        taints = [f"{taint.key}:{taint.effect}" for taint in group.taints]
+        yield from _twice(taints, (*place, "taints"), "", "taint")
+        yield from _twice(group.deep_health_checks, (*place, "deep_health_checks"), "", "check")
+        for key in group.labels:
+            owner = key.rpartition("/")[0]
+            if any(owner == own or owner.endswith(f".{own}") for own in _OWN_LABELS):
+                yield Problem(
+                    path=(*place, "labels", key),
+                    message=f"labels of {owner} are set by Kubernetes or HyperPod, and placement "
+                    "relies on them; use a prefix of your own",
+                )
     groups = [group.name for group in config.instance_groups]
     reads = tuple(("instance_groups", index, "name") for index in range(len(groups)))
     for index, model in enumerate(config.models):

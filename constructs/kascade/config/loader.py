@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,10 @@ from kascade.config.model import ServingConfig
 from kascade.errors import ConfigPath, InvalidConfigError, Problem
 
 _MAX_FILE_BYTES: Final = 1_000_000
-_MAX_NODES: Final = 50_000
+_MAX_SCALAR: Final = 300
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
+_MAX_NODES: Final = 20_000
 """Far above any real file; an alias bomb ends here instead of filling the memory."""
 
 
@@ -109,7 +113,9 @@ def read_config(path: Path) -> LoadedConfig:
         broken=(),
         origins=parsed.origins,
     )
-    loaded = replace(loaded, origins={}).add((*doubles, *parsed.problems))
+    unreadable = {problem.path for problem in doubles}
+    others = (problem for problem in parsed.problems if problem.path not in unreadable)
+    loaded = replace(loaded, origins={}).add((*doubles, *others))
     loaded = replace(loaded, broken=parsed.broken, origins=parsed.origins)
     if parsed.config is None:
         return loaded
@@ -150,18 +156,24 @@ def _read_text(path: Path, what: str, *, base: str = "the current folder") -> st
         if path.is_dir():
             msg = f"{path} is a folder; name the {what} in it"
             raise _UnreadableError(msg)
-        if path.stat().st_size > _MAX_FILE_BYTES:
+        if path.is_fifo() and path.parts[:2] not in {("/", "dev"), ("/", "proc")}:
+            msg = f"{path} is a pipe that may never end; name a file, or /dev/stdin"
+            raise _UnreadableError(msg)
+        with path.open("rb") as file:
+            content = file.read(_MAX_FILE_BYTES + 1)
+        if len(content) > _MAX_FILE_BYTES:
             msg = f"{path} has more than {_MAX_FILE_BYTES:,} bytes; this is no {what}"
             raise _UnreadableError(msg)
-        return path.read_text(encoding="utf-8")
+        return content.decode("utf-8-sig")
     except FileNotFoundError:
         msg = f"there is no {what} {path}; check the path (it counts from {base})"
         raise _UnreadableError(msg) from None
     except UnicodeDecodeError as error:
         msg = f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8"
         raise _UnreadableError(msg) from None
-    except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror or error}"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        msg = f"{path} cannot be read: {reason}"
         raise _UnreadableError(msg) from None
 
 
@@ -216,16 +228,42 @@ class _NodeReader:
 
     def _value(self, node: yaml.Node, path: ConfigPath) -> object:
         if isinstance(node, yaml.MappingNode):
+            self._expect_tag(node, path, "map")
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
+            self._expect_tag(node, path, "seq")
             return [self.read(item, (*path, index)) for index, item in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _scalar(self, node: yaml.Node, path: ConfigPath) -> object:
+        text = str(node.value)
+        kind = node.tag.rpartition(":")[2]
+        if len(text) > _MAX_SCALAR:
+            self._refuse(node, path, f"the value has {len(text):,} characters; no field needs that")
+            return text[:_MAX_SCALAR]
+        if _UNPRINTABLE.search(text):
+            self._refuse(node, path, f"the value {text!r} holds a control character; remove it")
+            return _UNPRINTABLE.sub("?", text)
+        if kind == "timestamp":
+            return text
+        if kind == "int" and not _DECIMAL.fullmatch(text):
+            msg = f"the number {text!r} is not plain decimal, and YAML would read it otherwise"
+            self._refuse(node, path, f"{msg}; write it in digits, or in quotes if it is text")
+            return text
         try:
             return self._constructor.construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
+        except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             what = getattr(error, "problem", None) or str(error)
-            msg = f"the value {node.value!r} cannot be read: {what}; put it in quotes"
-            self.problems.append(Problem(path=path, message=msg, line=node.start_mark.line + 1))
-            return str(node.value)
+            self._refuse(node, path, f"the value {text!r} cannot be read: {what}; put it in quotes")
+            return text
+
+    def _expect_tag(self, node: yaml.Node, path: ConfigPath, kind: str) -> None:
+        if node.tag != f"tag:yaml.org,2002:{kind}":
+            self._refuse(node, path, f"the tag {node.tag} means nothing here; remove it")
+
+    def _refuse(self, node: yaml.Node, path: ConfigPath, message: str) -> None:
+        line = node.start_mark.line + 1
+        self.problems.append(Problem(path=path, message=message, line=line))
 
     def _mapping(self, node: yaml.MappingNode, path: ConfigPath) -> dict[object, object]:
         first: dict[object, int] = {}
@@ -240,7 +278,12 @@ class _NodeReader:
                 self.problems.append(Problem(path=(*path, str(key)), message=msg, line=line))
             else:
                 first[key] = line
-        self._constructor.flatten_mapping(node)
+        try:
+            self._constructor.flatten_mapping(node)
+        except yaml.YAMLError as error:
+            what = getattr(error, "problem", None) or str(error)
+            self._refuse(node, path, f"the merge `<<` cannot be done: {what}; write the block out")
+            return {}
         result: dict[object, object] = {}
         for key_node, value_node in node.value:
             key = self._key(key_node)
@@ -250,11 +293,11 @@ class _NodeReader:
         return result
 
     def _key(self, node: yaml.Node) -> Hashable:
-        value = node.value if isinstance(node, yaml.ScalarNode) else None
-        if value is None:
-            msg = "a field name must be plain text, not a list or a mapping"
+        value = str(node.value) if isinstance(node, yaml.ScalarNode) else None
+        if value is None or len(value) > _MAX_SCALAR or _UNPRINTABLE.search(value):
+            msg = "a field name must be plain text, not a list, a mapping or something unprintable"
             raise _UnreadableError(msg, node.start_mark.line + 1)
-        return str(value)
+        return value
 
 
 def _read_model_files(

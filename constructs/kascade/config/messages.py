@@ -19,6 +19,7 @@ from kascade.errors import ConfigPath, Problem
 
 _MAX_ROUNDS: Final = 8
 _MAX_SHOWN: Final = 60
+_MAX_ERRORS: Final = 200
 _BOUNDS: Final = {
     "greater_than_equal": ("ge", "at least"),
     "less_than_equal": ("le", "at most"),
@@ -61,6 +62,11 @@ def parse(raw: Mapping[object, object]) -> ParsedConfig:
     except ValidationError as error:
         errors = error.errors()
     data = _track(copy.deepcopy(dict(raw)))
+    if len(errors) > _MAX_ERRORS:
+        shown = tuple(_problem(data, details) for details in errors[:_MAX_ERRORS])
+        rest = f"and {len(errors) - _MAX_ERRORS:,} more mistakes; is this a deployment file at all?"
+        more = Problem(path=(), message=rest)
+        return ParsedConfig(config=None, problems=(*shown, more), broken=(), origins={})
     errors = [details for details in errors if not _is_echo(data, details)]
     problems = tuple(_problem(data, details) for details in errors)
     broken: list[ConfigPath] = []

@@ -10,23 +10,31 @@ import ipaddress
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from kascade.catalog.kubernetes import DEFAULT_KUBERNETES_VERSION
 
 _MAX_NAME = 20
 _MAX_MODEL_NAME = 32
 _LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
-_ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+")
-_IMAGE = re.compile(r"[a-z0-9][a-z0-9./_:-]*(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?")
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
-_LABEL_KEY = re.compile(
-    r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+_ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}", re.ASCII)
+_IMAGE = re.compile(
+    r"[a-z0-9]+([._-]+[a-z0-9]+)*(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+    r"(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
+    re.ASCII,
 )
-_SECRET = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-_MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_SUBDOMAIN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+_NAME_PART = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+_LABEL_VALUE = re.compile(rf"({_NAME_PART})?")
+_LABEL_KEY = re.compile(rf"({_SUBDOMAIN}/)?{_NAME_PART}")
+_SECRET = re.compile(_SUBDOMAIN)
+_MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 _REVISION = re.compile(r"[0-9a-f]{40}")
-_HOST_PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
+_HOST_PATH = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}){1,6}")
+_TAG_KEY = re.compile(r"(?!aws:)[\w .:/=+@-]{1,128}", re.ASCII)
+_TAG_VALUE = re.compile(r"[\w .:/=+@-]{0,256}", re.ASCII)
+_GRAFANA_VERSION = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}")
+_VPC_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
 
 def _short_name(limit: int) -> AfterValidator:
@@ -66,8 +74,8 @@ def _vpc_cidr(value: str) -> str:
     if not 16 <= network.prefixlen <= 20:  # noqa: PLR2004  (VPC limits: /16; below /20 no room for pods)
         msg = f"{value!r} is a /{network.prefixlen}; a VPC here takes /16 to /20"
         raise ValueError(msg)
-    if not network.is_private:
-        msg = f"{value!r} is public address space; use 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"
+    if not any(network.subnet_of(ipaddress.IPv4Network(known)) for known in _VPC_RANGES):
+        msg = f"{value!r} is not in the private ranges {', '.join(_VPC_RANGES)}"
         raise ValueError(msg)
     return value
 
@@ -88,7 +96,29 @@ LabelValue = Annotated[
 ]
 SecretName = Annotated[str, _matching(_SECRET, "the name of a Kubernetes Secret")]
 
-LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827]
+TagKey = Annotated[
+    str, _matching(_TAG_KEY, "a tag key (1 to 128 letters, digits or _.:/=+@- , not `aws:`)")
+]
+TagValue = Annotated[
+    str, _matching(_TAG_VALUE, "a tag value (at most 256 letters, digits or _.:/=+@- )")
+]
+Usd = Annotated[float, Field(strict=True, gt=0, le=10_000, allow_inf_nan=False)]
+
+
+def _no_switch(value: object) -> object:
+    if isinstance(value, bool):
+        msg = f"got {value} (a switch); it must be a number"
+        raise ValueError(msg)
+    return value
+
+
+NoSwitch = BeforeValidator(_no_switch)
+"""Python takes true for 1, also among the members of a Literal."""
+
+LogRetention = Annotated[
+    Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827],
+    NoSwitch,
+]
 """Days that CloudWatch Logs accepts (aws_logs.RetentionDays), up to five years."""
 
 
@@ -185,16 +215,19 @@ class InstanceGroupConfig(Block):
         description="Second encrypted volume of each instance, for container images and logs; the "
         "root volume has no setting.",
     )
-    labels: dict[LabelKey, LabelValue] = Field(default={}, description="Extra node labels.")
-    taints: tuple[TaintConfig, ...] = Field(default=(), description="Extra node taints.")
+    labels: dict[LabelKey, LabelValue] = Field(
+        default={}, max_length=40, description="Extra node labels."
+    )
+    taints: tuple[TaintConfig, ...] = Field(
+        default=(), max_length=40, description="Extra node taints."
+    )
     deep_health_checks: tuple[Literal["InstanceStress", "InstanceConnectivity"], ...] = Field(
         default=(),
         description="Checks that HyperPod runs before an instance joins; they take up to two "
         "hours. Empty skips them.",
     )
-    usd_per_hour: float | None = Field(
+    usd_per_hour: Usd | None = Field(
         default=None,
-        gt=0,
         description="What you pay for one instance. Without it the plan uses EC2's on-demand "
         "price and says so.",
     )
@@ -267,10 +300,10 @@ class ModelConfig(Block):
     quantization: Literal["fp8"] | None = Field(
         default=None, description="fp8 quantizes 16-bit weights while loading."
     )
-    gpu_memory_utilization: float | None = Field(
+    gpu_memory_utilization: (
+        Annotated[float, Field(strict=True, gt=0.1, lt=1.0, allow_inf_nan=False)] | None
+    ) = Field(
         default=None,
-        gt=0.1,
-        lt=1.0,
         description="Share of GPU memory that vLLM may use. Without it: 0.92, less where the "
         "LMCache server's own GPU context needs more room.",
     )
@@ -309,7 +342,7 @@ class CurvineConfig(Block):
     reserved_gib_per_node: Whole = Field(
         default=50, ge=10, le=1000, description="Part of that which Curvine never fills."
     )
-    masters: Literal[1, 3] = Field(
+    masters: Annotated[Literal[1, 3], NoSwitch] = Field(
         default=1,
         description="Metadata servers. Cannot be changed during the life of a deployment.",
     )
@@ -342,7 +375,7 @@ class CacheConfig(Block):
         le=8192,
         description="Tokens of one cached chunk, the unit of L1 and L2.",
     )
-    block_size: Literal[16, 32, 64, 128] = Field(
+    block_size: Annotated[Literal[16, 32, 64, 128], NoSwitch] = Field(
         default=16, description="Tokens of one vLLM block; the chunk must be a multiple of it."
     )
     l1: L1Config = Field(default=L1Config(), description="Host RAM beside each engine.")
@@ -377,7 +410,7 @@ class GrafanaConfig(Block):
         default="private",
         description="public puts the sign-in page on the internet; private admits only the VPC.",
     )
-    version: str | None = Field(
+    version: Annotated[str, _matching(_GRAFANA_VERSION, "a version such as 12.4")] | None = Field(
         default=None, description="Grafana version, in quotes. Without it AWS's current one."
     )
 
@@ -434,16 +467,18 @@ class ServingConfig(Block):
         max_length=4,
         description="Availability zones, at least two (EKS needs them).",
     )
-    account: Annotated[str, _matching(re.compile(r"\d{12}"), "12 digits")] | None = Field(
+    account: Annotated[str, _matching(re.compile(r"[0-9]{12}"), "12 digits")] | None = Field(
         default=None,
         description="AWS account, in quotes. Without it the templates fit any account.",
     )
-    tags: dict[str, str] = Field(default={}, description="Tags on every AWS resource.")
+    tags: dict[TagKey, TagValue] = Field(
+        default={}, max_length=40, description="Tags on every AWS resource."
+    )
     instance_groups: tuple[InstanceGroupConfig, ...] = Field(
         min_length=1, max_length=20, description="HyperPod instance groups."
     )
     models: tuple[ModelConfig, ...] = Field(
-        min_length=1, max_length=40, description="What is served."
+        min_length=1, max_length=20, description="What is served."
     )
     hyperpod: HyperPodConfig = Field(
         default=HyperPodConfig(), description="Settings of all groups."

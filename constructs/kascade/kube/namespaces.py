@@ -14,11 +14,10 @@ from kascade.sizing.plan import Namespaces
 
 _SERVING_SECURITY: Final = {
     # No privileged pod, no hostPath, no added capability gets in. "restricted" would refuse the
-    # engine image, which has no other user than root; warnings keep the distance visible.
+    # engine image, which has no other user than root; the audit log keeps the distance visible
+    # (a warning on every apply, for a known reason, teaches people to skip warnings).
     "pod-security.kubernetes.io/enforce": "baseline",
     "pod-security.kubernetes.io/enforce-version": "latest",
-    "pod-security.kubernetes.io/warn": "restricted",
-    "pod-security.kubernetes.io/warn-version": "latest",
     "pod-security.kubernetes.io/audit": "restricted",
     "pod-security.kubernetes.io/audit-version": "latest",
 }

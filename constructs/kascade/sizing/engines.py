@@ -25,6 +25,7 @@ from kascade.units import GIB, MIB, format_bytes, format_count, mib_to_gib
 VLLM_PORT: Final = 8000
 LMCACHE_PORT: Final = 5555
 LMCACHE_HTTP_PORT: Final = 8080
+BYTES_16_BIT: Final = 2
 MQ_TIMEOUT_SECONDS: Final = 60
 """vLLM gives up on an absent LMCache server after this; the connector's default is 300."""
 
@@ -168,20 +169,41 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
             "kv_cache_dtype",
             f"{given.instance.gpu.name} has no fp8 arithmetic; vLLM converts in software",
         )
+    if model.quantization == "fp8" and facts.weight_bytes_per_parameter < BYTES_16_BIT:
+        given.refuse(
+            "quantization",
+            f"the checkpoint of {model.model} is quantized already; leave the field out",
+        )
+    if model.max_batched_tokens < model.max_num_seqs:
+        given.refuse(
+            "max_batched_tokens",
+            f"got {model.max_batched_tokens}, less than max_num_seqs ({model.max_num_seqs}): vLLM "
+            "refuses that, since each request needs at least one token of a pass",
+            given.path("max_num_seqs"),
+        )
+    chunk_bytes = kv * given.config.cache.chunk_size
+    if given.config.cache.l2.kind == "curvine" and chunk_bytes > pool.BLOCK_SIZE_MB * MIB:
+        given.refuse(
+            "model",
+            f"one chunk of {given.config.cache.chunk_size} tokens of {model.model} is "
+            f"{format_bytes(chunk_bytes)} on each GPU, more than a Curvine block of "
+            f"{pool.BLOCK_SIZE_MB} MiB; lower cache.chunk_size",
+            ("cache", "chunk_size"),
+        )
     activations = gpu.activation_bytes(
         facts,
         max_batched_tokens=model.max_batched_tokens,
         max_num_seqs=model.max_num_seqs,
         tensor_parallel=tp,
     )
-    pool = gpu.kv_pool_bytes(
+    room = gpu.kv_pool_bytes(
         gpu_memory_bytes=memory,
         utilization=utilization,
         weights=weights,
         activations=activations,
         tensor_parallel=tp,
     )
-    tokens = gpu.tokens_in(pool, bytes_per_token=kv, unit_tokens=given.config.cache.block_size)
+    tokens = gpu.tokens_in(room, bytes_per_token=kv, unit_tokens=given.config.cache.block_size)
     taken = (
         f"{format_bytes(weights)} of weights, {format_bytes(activations)} of activations and "
         f"{format_bytes(gpu.CUDA_GRAPH_BYTES + gpu.communication_bytes(tp))} of CUDA graphs"
@@ -219,7 +241,14 @@ def _max_model_len(given: EngineInput, l0_tokens: int) -> int:
             f"got {wanted}; {given.model.model} takes at most {limit} tokens",
             given.path("model"),
         )
-    if wanted > l0_tokens:
+    elif wanted < chunk:
+        given.refuse(
+            "max_model_len",
+            f"got {wanted}, less than one chunk of {chunk} tokens, so nothing would ever be "
+            "cached; raise it or lower cache.chunk_size",
+            ("cache", "chunk_size"),
+        )
+    elif wanted > l0_tokens:
         given.refuse(
             "max_model_len",
             f"got {wanted}, but L0 holds {l0_tokens} tokens of this model on "
@@ -330,6 +359,22 @@ def plan_engine(
             "load different weights and then share cached blocks. Name the commit in `revision`",
         )
     figures = _figures(given, gpus=gpus, ram=ram, l2=l2)
+    for tier, tokens, name in (
+        ("L1", figures.l1_tokens, "l1"),
+        ("L2", figures.l2_tokens, "l2"),
+    ):
+        if tokens.value < config.cache.chunk_size and (
+            tier == "L1" or (l2 is not None and l2.capacity_gib >= 1)
+        ):
+            given.problems.append(
+                Problem(
+                    path=("cache", name),
+                    message=f"{tier} of {model.name} is too small for one chunk of "
+                    f"{config.cache.chunk_size} tokens ({tokens.reason}); give it more room or "
+                    "lower cache.chunk_size",
+                    also_reads=(*given.read_paths, ("cache", "chunk_size")),
+                )
+            )
     even = figures.break_even_tokens
     if l2 is not None and (even is None or even.value > gpus.max_model_len):
         given.warn(

@@ -19,6 +19,10 @@ COLLECTOR_PREFIX_LENGTH: Final = 27
 """The managed collector puts one interface into each subnet; AWS itself keeps five addresses."""
 
 
+AWS_RESERVED_ADDRESSES: Final = 5
+"""AWS keeps the first four addresses and the last of each subnet."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subnets:
     """CIDRs by purpose, one for each zone."""
@@ -55,3 +59,12 @@ def cut(vpc_cidr: str, *, zones: int) -> Subnets:
         public=tuple(map(str, public[:zones])),
         collector=tuple(map(str, collector[:zones])),
     )
+
+
+def usable(cidr: str) -> int:
+    """Addresses of a subnet that AWS leaves to us: all but five.
+
+    >>> usable("10.0.0.0/19")
+    8187
+    """
+    return ipaddress.IPv4Network(cidr).num_addresses - AWS_RESERVED_ADDRESSES

@@ -43,9 +43,14 @@ def pack(engines: Sequence[int], *, nodes: int, gpus_per_node: int) -> Packing:
     free = [gpus_per_node] * nodes
     counts = [0] * nodes
     left_over = []
+    place, size = 0, 0
     for gpus in sorted(engines, reverse=True):
-        place = next((index for index, room in enumerate(free) if room >= gpus), None)
-        if place is None:
+        if gpus != size:
+            place, size = 0, gpus
+        # Where the last engine of this size found no room, the next finds none either.
+        while place < nodes and free[place] < gpus:
+            place += 1
+        if place == nodes:
             left_over.append(gpus)
         else:
             free[place] -= gpus

@@ -65,6 +65,12 @@ SYSTEM_CPU_MILLIS: Final = MappingProxyType(
 SYSTEM_BASE_MILLIS: Final = 700
 """CoreDNS, the EBS controller and Curvine's CSI controller, as they request it."""
 
+ADDRESSES_PER_SYSTEM_NODE: Final = 1 + 112
+"""An m7i.xlarge or m5.xlarge with prefix delegation runs up to 110 pods, in blocks of 16."""
+
+LARGEST_MAX_PODS: Final = 49
+"""HyperPod's largest pod limit, for types whose own is not published."""
+
 ROUTER_CPU_MILLIS: Final = 250
 ROUTER_BASE_MIB: Final = 256
 ROUTER_TREE_MIB: Final = 288
@@ -174,6 +180,7 @@ class _Planner:
         engines = self._engines(groups, inputs, carried)
         self._pod_slots(groups, carried)
         self._system_nodes()
+        self._addresses(groups)
         self._general_warnings(groups)
         if self.problems or not sound:
             return None
@@ -264,15 +271,16 @@ class _Planner:
         if not groups:
             return
         least = min(groups.values(), key=lambda group: (group.instance.nvme_gb, group.index))
-        kind, most = least.config.instance_type, pool.nvme_gib(least.instance)
+        kind, whole = least.config.instance_type, pool.nvme_gib(least.instance)
+        most = int(whole * pool.MAX_SHARE)
         reads = (("instance_groups", least.index, "instance_type"),)
         if asked and asked > most:
             self.problems.append(
                 Problem(
                     path=("cache", "l2", "capacity_gib_per_node"),
-                    message=f"got {asked}, but {kind} has {most} GiB of NVMe. Use at most "
-                    f"{pool.default_capacity_gib(least.instance)} (65 %), so that containers and "
-                    "blocks not yet freed have room",
+                    message=f"got {asked}, but {kind} has {whole} GiB of NVMe. Use at most {most} "
+                    f"(90 %), better {pool.default_capacity_gib(least.instance)} (65 %), so that "
+                    "blocks that are deleted but not yet freed have room",
                     also_reads=reads,
                 )
             )
@@ -347,6 +355,7 @@ class _Planner:
         self, groups: Mapping[str, _Group], carried: Mapping[str, tuple[host.Daemon, ...]]
     ) -> None:
         for name, group in groups.items():
+            self._daemons_fit(group, carried[name])
             slots = group.instance.max_pods
             wanted = len(carried[name]) + group.packing.engines_per_node
             path = ("instance_groups", group.index, "instance_type")
@@ -368,6 +377,50 @@ class _Planner:
                         also_reads=(("instance_groups", group.index), ("models",)),
                     )
                 )
+
+    def _daemons_fit(self, group: _Group, carried: tuple[host.Daemon, ...]) -> None:
+        """Refuse a node that its own daemons overload; one with engines is refused with them."""
+        if group.packing.engines_per_node:
+            return
+        percentage = self.config.hyperpod.tiered_storage_percentage
+        share = host.host_share(
+            group.instance,
+            gpus=group.instance.gpus,
+            tiered_percentage=percentage,
+            carried=carried,
+        )
+        if share.ram_mib < 0 or share.cpu_millis < 0:
+            self.problems.append(
+                Problem(
+                    path=("instance_groups", group.index, "instance_type"),
+                    message=f"{group.config.instance_type} cannot even hold its daemons: they and "
+                    f"tiered storage want {(share.daemon_mib + share.tiered_mib):,} MiB of "
+                    f"{group.instance.allocatable_ram_mib:,}; choose a type with more RAM or lower "
+                    "hyperpod.tiered_storage_percentage",
+                    also_reads=(("hyperpod", "tiered_storage_percentage"),),
+                )
+            )
+
+    def _addresses(self, groups: Mapping[str, _Group]) -> None:
+        """Refuse a VPC that the nodes and their pods would exhaust."""
+        system = self.config.kubernetes.system_group
+        wanted = system.max_count * ADDRESSES_PER_SYSTEM_NODE
+        for group in groups.values():
+            slots = group.instance.max_pods or LARGEST_MAX_PODS
+            # One address for the node, and pods in blocks of 16 (prefix delegation).
+            wanted += group.config.count * (1 + -(-slots // 16) * 16)
+        subnets = network.cut(self.config.network.vpc_cidr, zones=len(self.config.zones))
+        room = sum(network.usable(cidr) for cidr in subnets.private)
+        if wanted > room:
+            self.problems.append(
+                Problem(
+                    path=("network", "vpc_cidr"),
+                    message=f"the private subnets of {self.config.network.vpc_cidr} hold {room:,} "
+                    f"addresses, but all nodes and their pods may take {wanted:,}; use a larger "
+                    "VPC, up to a /16, or fewer nodes",
+                    also_reads=(("instance_groups",), ("zones",)),
+                )
+            )
 
     def _general_warnings(self, groups: Mapping[str, _Group]) -> None:
         for group in groups.values():
@@ -726,7 +779,7 @@ class _Planner:
 
 
 def _nodes_for(engines: Sequence[int], gpus_per_node: int) -> int:
-    nodes = 1
+    nodes = -(-sum(engines) // gpus_per_node)
     while pack(engines, nodes=nodes, gpus_per_node=gpus_per_node).left_over:
         nodes += 1
     return nodes

@@ -11,6 +11,9 @@ NVME_SHARE: Final = 0.65
 """Share of the instance's NVMe that the pool takes by default; the rest stays for containers and
 for blocks that are deleted but not yet freed (Curvine deletes with its 3 s heartbeat)."""
 
+MAX_SHARE: Final = 0.9
+"""Largest share of the NVMe that a configuration may ask for."""
+
 EVICT_AT: Final = 0.9
 """Share of its part of the pool at which an engine begins to evict what it wrote. The rest is room
 for writes in flight, each of which reserves a whole Curvine block."""

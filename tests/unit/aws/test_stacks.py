@@ -317,6 +317,22 @@ def test_instance_groups_say_what_the_plan_says(synthesis: Synthesis) -> None:
     assert "KubernetesConfig" not in free
 
 
+def test_a_taint_without_value_has_none(tmp_path: Path) -> None:
+    taints = (("team", "", "NoSchedule"),)
+    plan = make_plan(cluster=make_cluster_plan(groups=(make_group(taints=taints),)))
+    (group,) = synthesize(tmp_path, plan).only("cluster", HYPERPOD)["Properties"]["InstanceGroups"]
+    # CloudFormation refuses an empty text here.
+    assert group["KubernetesConfig"]["Taints"] == [{"Key": "team", "Effect": "NoSchedule"}]
+
+
+def test_roles_of_one_name_below_different_paths_are_two(tmp_path: Path) -> None:
+    arns = tuple(f"arn:aws:iam::111122223333:role/{path}/Admin" for path in ("x", "y"))
+    plan = make_plan(cluster=make_cluster_plan(admin_role_arns=arns))
+    entries = synthesize(tmp_path, plan).resources("cluster", "AWS::EKS::AccessEntry")
+    named = [entry["Properties"]["PrincipalArn"] for entry in entries.values()]
+    assert [arn for arn in named if isinstance(arn, str)] == list(arns)
+
+
 def test_group_without_checks_asks_for_none(tmp_path: Path) -> None:
     plan = make_plan(cluster=make_cluster_plan(groups=(make_group(deep_health_checks=()),)))
     (group,) = synthesize(tmp_path, plan).only("cluster", HYPERPOD)["Properties"]["InstanceGroups"]

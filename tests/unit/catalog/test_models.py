@@ -279,7 +279,7 @@ def test_all_mistakes_are_named_at_once() -> None:
     with pytest.raises(ValueError, match=r"^a/b: config\.json cannot be used: ") as caught:
         facts_from_hf_config("a/b", broken)
     for part in (
-        "hidden_size is '4096', needed is a whole number of at least 1",
+        "hidden_size is '4096', needed is a whole number from 1 to 10,000,000",
         "num_hidden_layers is 0",
         "vocab_size is True",
         "intermediate_size is missing",

@@ -1,6 +1,7 @@
 """Every mistake that is refused at synth, with the sentence a person gets to read."""
 
 import dataclasses
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -105,7 +106,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "L2 above the NVMe": (
         top(cache={"l2": {"kind": "curvine", "capacity_gib_per_node": 600}}),
         "cache.l2.capacity_gib_per_node",
-        r"got 600, but ml\.g6e\.4xlarge has 558 GiB of NVMe\. Use at most 363",
+        r"got 600, but ml\.g6e\.4xlarge has 558 GiB of NVMe\. Use at most 502 \(90 %\), better 363",
     ),
     "reserve that takes all of L2": (
         top(cache={"l2": {"kind": "curvine", "capacity_gib_per_node": 40}}),
@@ -291,6 +292,109 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         "models[0].revision",
         r"'main' is not 40 lower-case hex digits",
     ),
+    "more requests than tokens in a pass": (
+        model(max_num_seqs=4096, max_batched_tokens=256),
+        "models[0].max_batched_tokens",
+        r"got 256, less than max_num_seqs \(4096\): vLLM refuses that",
+    ),
+    "chunk larger than a Curvine block": (
+        top(cache={"chunk_size": 4096}),
+        "models[0].model",
+        r"one chunk of 4096 tokens .* is 224\.0 MiB on each GPU, more than a Curvine block",
+    ),
+    "requests shorter than a chunk": (
+        both(model(max_model_len=256), top(cache={"chunk_size": 512})),
+        "models[0].max_model_len",
+        r"got 256, less than one chunk of 512 tokens, so nothing would ever be cached",
+    ),
+    "L1 smaller than a chunk": (
+        top(
+            cache={"chunk_size": 8192, "l1": {"capacity_gib": 1}, "l2": {"kind": "none"}},
+            models=[
+                {
+                    "name": "r1",
+                    "model": "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B",
+                    "replicas": 1,
+                    "tensor_parallel": 4,
+                }
+            ],
+            instance_groups=[{"name": "gpu", "instance_type": "ml.g6e.12xlarge", "count": 1}],
+        ),
+        "cache.l1",
+        r"L1 of r1 is too small for one chunk of 8192 tokens",
+    ),
+    "node that cannot hold its daemons": (
+        both(
+            top(hyperpod={"tiered_storage_percentage": 80}),
+            lambda c: c["instance_groups"].append(
+                {"name": "idle", "instance_type": "ml.g6.xlarge", "count": 2}
+            ),
+            model(instance_group="gpu", replicas=1),
+            group(instance_type="ml.g6e.48xlarge", count=1),
+        ),
+        "instance_groups[1].instance_type",
+        r"ml\.g6\.xlarge cannot even hold its daemons: .* want [\d,]+ MiB of 14,162",
+    ),
+    "VPC too small for its pods": (
+        both(top(network={"vpc_cidr": "10.0.0.0/20"}), group(count=100)),
+        "network.vpc_cidr",
+        r"hold 1,014 addresses, but all nodes and their pods may take [\d,]+",
+    ),
+    "model named like a router": (
+        model(name="qwen-router"),
+        "models[0].name",
+        r"'qwen-router' would collide with the objects of a router",
+    ),
+    "deployment named like a system namespace": (
+        top(name="kube-system"),
+        "name",
+        r"'kube-system' is the name of a namespace that belongs to Kubernetes or HyperPod",
+    ),
+    "label of Kubernetes' own": (
+        group(labels={"node.kubernetes.io/instance-type": "mine"}),
+        "instance_groups[0].labels.node.kubernetes.io/instance-type",
+        r"labels of node\.kubernetes\.io are set by Kubernetes or HyperPod",
+    ),
+    "taint named twice": (
+        group(taints=[{"key": "a"}, {"key": "a"}]),
+        "instance_groups[0].taints[1]",
+        r"the taint 'a:NoSchedule' stands twice \(also at instance_groups\[0\]\.taints\[0\]\)",
+    ),
+    "role named twice": (
+        top(kubernetes={"admin_role_arns": ["arn:aws:iam::111122223333:role/Admin"] * 2}),
+        "kubernetes.admin_role_arns[1]",
+        r"the role '.*' stands twice",
+    ),
+    "tag of AWS's own": (
+        top(tags={"aws:team": "x"}),
+        "tags.aws:team",
+        r"'aws:team' is not a tag key",
+    ),
+    "price without end": (
+        group(usd_per_hour=float("inf")),
+        "instance_groups[0].usd_per_hour",
+        r"must be a number, got inf",
+    ),
+    "switch instead of a number": (
+        top(cache={"l2": {"kind": "curvine", "masters": True}}),
+        "cache.l2.masters",
+        r"got True \(a switch\); it must be a number",
+    ),
+    "path that climbs": (
+        top(hyperpod={"nvme_mount": "/opt/../etc"}),
+        "hyperpod.nvme_mount",
+        r"'/opt/\.\./etc' is not an absolute path",
+    ),
+    "Grafana version in words": (
+        top(observability={"grafana": {"version": "latest"}}),
+        "observability.grafana.version",
+        r"'latest' is not a version such as 12\.4",
+    ),
+    "digits of another script": (
+        top(account="\u0661" * 12),
+        "account",
+        r"is not 12 digits",
+    ),
     "unknown model": (
         model(model="Qwen/Qwen2-7B-Instuct"),
         "models[0].model",
@@ -319,7 +423,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "public VPC address space": (
         top(network={"vpc_cidr": "8.8.0.0/16"}),
         "network.vpc_cidr",
-        r"public address space; use 10\.0\.0\.0/8",
+        r"is not in the private ranges 10\.0\.0\.0/8",
     ),
     "VPC too small": (
         top(network={"vpc_cidr": "10.0.0.0/24"}),
@@ -387,6 +491,54 @@ WHOLE_FILES = {
 def test_a_file_that_is_no_configuration(case: str, tmp_path: Path) -> None:
     text, sentence = WHOLE_FILES[case]
     assert any(re.search(sentence, problem) for problem in problems_of(write(tmp_path, text)))
+
+
+SCALARS = {
+    "octal": ("count: 010", r"the number '010' is not plain decimal"),
+    "sexagesimal": ("count: 1:30", r"the number '1:30' is not plain decimal"),
+    "control character": (r'count: "\x1b[2J"', r"holds a control character; remove it"),
+    "lone surrogate": (r'count: "\ud800"', r"holds a control character"),
+    "far too long": ("count: " + "9" * 4000, r"the value has 4,000 characters"),
+    "broken number": ("count: !!int ''", r"the (number|value) '' "),
+    "broken date": ("count: 2024-13-45", r"must be a whole number, got '2024-13-45'"),
+    "merge of nothing": ("labels: {<<: 3}", r"the merge `<<` cannot be done"),
+    "foreign tag on a block": ("labels: !foo {a: b}", r"the tag !foo means nothing here"),
+}
+
+
+@pytest.mark.parametrize("case", SCALARS)
+def test_values_that_yaml_reads_otherwise(case: str, tmp_path: Path) -> None:
+    line, sentence = SCALARS[case]
+    text = yaml.safe_dump(base()).replace("count: 2", line)
+    found = [p for p in problems_of(write(tmp_path, text)) if re.search(sentence, p)]
+    assert len(found) == 1, problems_of(write(tmp_path, text))
+
+
+def test_a_pipe_that_nobody_writes_to_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (problem,) = problems_of(tmp_path / "pipe")
+    assert "is a pipe that may never end" in problem
+
+
+def test_an_endless_file_is_refused() -> None:
+    (problem,) = problems_of(Path("/dev/zero"))
+    assert "has more than 1,000,000 bytes" in problem
+
+
+def test_a_thousand_mistakes_end_quickly(tmp_path: Path) -> None:
+    config = base() | {f"k{i}": 1 for i in range(5000)}
+    problems = problems_of(write(tmp_path, config))
+    assert len(problems) == 201
+    assert any("4,800 more mistakes" in problem for problem in problems)
+
+
+def test_a_thousand_replicas_too_many_end_quickly(tmp_path: Path) -> None:
+    config = base()
+    config["models"] = [
+        {"name": f"q{i}", "model": "Qwen/Qwen2-7B-Instruct", "replicas": 1000} for i in range(3)
+    ]
+    problems = problems_of(write(tmp_path, config))
+    assert any("Set count to 3000" in problem for problem in problems)
 
 
 def test_an_alias_bomb_ends_quickly(tmp_path: Path) -> None:
