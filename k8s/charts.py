@@ -86,6 +86,7 @@ def _refuse_twins(charts: Charts) -> None:
     """Two charts that name one object would overwrite each other, whichever comes last."""
     owners: dict[tuple[str, str, str], str] = {}
     for chart in charts.in_order:
+        owner = chart.node.id
         for item in chart.to_json():
             meta = item["metadata"]
             key = (item["kind"], meta.get("namespace", ""), meta["name"])
@@ -93,10 +94,10 @@ def _refuse_twins(charts: Charts) -> None:
                 kind, namespace, name = key
                 msg = (
                     f"{kind} {namespace}/{name} stands in charts {owners[key]} and "
-                    f"{chart.node.id}; rename the model or deployment that it comes from"
+                    f"{owner}; rename the model or deployment that it comes from"
                 )
                 raise KascadeError(msg)
-            owners[key] = chart.node.id
+            owners[key] = owner
 
 
 def _cache(app: cdk8s.App, plan: ServingPlan) -> CacheChart | None:
