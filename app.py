@@ -14,6 +14,7 @@ import cdk8s
 
 from k8s.charts import build_charts, manifest_app
 from kascade import KascadeError, ServingPlan, plan_file
+from kascade.errors import EXIT_INVALID, unwritable
 from kascade.observability.boards import boards
 from kascade.observability.scrape import scrape_configuration
 from kascade.sizing.document import write_plan
@@ -25,7 +26,6 @@ from stacks.serving import ServingStack
 DEFAULT_CONFIG = "config/default.yaml"
 DIST = Path("dist")
 MANIFESTS = DIST / "manifests"
-EXIT_INVALID = 2
 
 
 def build(app: cdk.App, plan: ServingPlan, *, manifests: Path) -> cdk8s.App:
@@ -83,7 +83,7 @@ def main() -> int:
     except KascadeError as error:
         sys.stderr.write(f"{error}\n")
     except OSError as error:
-        sys.stderr.write(f"{error.filename} cannot be written: {error.strerror}\n")
+        sys.stderr.write(f"{unwritable(error)}\n")
     else:
         return 0
     return EXIT_INVALID

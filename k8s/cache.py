@@ -15,12 +15,7 @@ from kascade.sizing.plan import CurvinePlan, EnginePlan, NetworkPlan
 
 
 class CacheChart(cdk8s.Chart):
-    """Curvine, the volumes' directories, and the keys that seal what lies in them.
-
-    Attributes:
-        bootstrap_namespace: Namespace of the bootstrap Job.
-        bootstrap_job: Its name. Engines may only be applied once it has succeeded.
-    """
+    """Curvine, the volumes' directories, and the keys that seal what lies in them."""
 
     def __init__(  # noqa: PLR0913 - four of its own, keyword-only
         self,
@@ -53,10 +48,6 @@ class CacheChart(cdk8s.Chart):
                 worker=worker,
                 taint_keys=taint_keys,
             )
-        bootstrap = CurvineBootstrap(
-            self, "Bootstrap", curvine=curvine, config_name=master.config_name
-        )
+        CurvineBootstrap(self, "Bootstrap", curvine=curvine, config_name=master.config_name)
         CurvineCsi(self, "Csi", curvine=curvine)
         CacheKeys(self, "Keys", engines=engines, image=curvine.jobs_image, network=network)
-        self.bootstrap_namespace = curvine.namespace
-        self.bootstrap_job = bootstrap.job_name

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
+
+EXIT_INVALID: Final = 2
+"""Exit code for input that cannot be used; argparse uses the same."""
 
 ConfigPath = tuple[str | int, ...]
 """A place in a configuration file, outermost key first: ``("models", 0, "replicas")``."""
@@ -21,6 +25,15 @@ def format_path(path: ConfigPath) -> str:
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
     return text or "(whole file)"
+
+
+def unwritable(error: OSError) -> str:
+    """Say what could not be written and why.
+
+    >>> unwritable(PermissionError(13, "Permission denied", "dist/plan.json"))
+    'dist/plan.json cannot be written: Permission denied'
+    """
+    return f"{error.filename or 'the output'} cannot be written: {error.strerror or error}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

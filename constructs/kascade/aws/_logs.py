@@ -3,6 +3,7 @@
 from typing import cast
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
@@ -21,3 +22,16 @@ def log_group(
     )
     cast("logs.CfnLogGroup", group.node.default_child).retention_in_days = retention_days
     return group
+
+
+def streams_of(log_group_arn: str) -> str:
+    """Every stream of a group; Lambda names them, so no policy can."""
+    return f"{log_group_arn}:log-stream:*"
+
+
+def log_writing(log_group_arn: str) -> iam.PolicyStatement:
+    """Let a function write to one group, and make none."""
+    return iam.PolicyStatement(
+        actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+        resources=[log_group_arn, streams_of(log_group_arn)],
+    )

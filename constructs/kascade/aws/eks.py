@@ -14,7 +14,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk.lambda_layer_kubectl_v34 import KubectlV34Layer
 from constructs import Construct, IDependable
 
-from kascade.aws._logs import log_group
+from kascade.aws._logs import log_group, log_writing, streams_of
 from kascade.aws._nag import accept, accept_managed_policies, accept_wildcards
 from kascade.aws.network import ServingNetwork
 from kascade.sizing.plan import AddonPlan, ClusterPlan, SystemGroupPlan
@@ -130,7 +130,6 @@ class ServingEksCluster(Construct):
         arn = cdk.Stack.of(self).format_arn(
             service="eks", resource="cluster", resource_name=self._plan.eks_name
         )
-        streams = f"{log_group_arn}:log-stream:*"
         role = iam.Role(
             self,
             "KubectlRole",
@@ -140,10 +139,7 @@ class ServingEksCluster(Construct):
                 "Kubectl": iam.PolicyDocument(
                     statements=[
                         iam.PolicyStatement(actions=["eks:DescribeCluster"], resources=[arn]),
-                        iam.PolicyStatement(
-                            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                            resources=[log_group_arn, streams],
-                        ),
+                        log_writing(log_group_arn),
                         iam.PolicyStatement(actions=list(_LAMBDA_VPC_ACTIONS), resources=["*"]),
                     ]
                 )
@@ -151,7 +147,7 @@ class ServingEksCluster(Construct):
         )
         accept_wildcards(
             role,
-            ["*", streams],
+            ["*", streams_of(log_group_arn)],
             "Lambda attaches a function to a VPC only if its role has these rights on all "
             "network interfaces; log streams are named by Lambda.",
         )

@@ -6,12 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
-from kascade.errors import KascadeError
-
-EXIT_INVALID: Final = 2
-"""Exit code for input that cannot be used; argparse uses the same."""
+from kascade.errors import EXIT_INVALID, KascadeError, unwritable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,8 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as error:
-        place = error.filename or "the output"
-        sys.stderr.write(f"{place} cannot be written: {error.strerror or error}\n")
+        sys.stderr.write(f"{unwritable(error)}\n")
         return EXIT_INVALID
 
 

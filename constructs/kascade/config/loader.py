@@ -19,8 +19,12 @@ from kascade.errors import ConfigPath, InvalidConfigError, Problem
 
 _MAX_FILE_BYTES: Final = 1_000_000
 _MAX_SCALAR: Final = 300
+"""Characters of one value; the longest that is meant to be there, an ARN, has about 150."""
+
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
+"""YAML 1.1 would read 010 as eight and 1:30 as ninety."""
+
 _MAX_NODES: Final = 20_000
 """Far above any real file; an alias bomb ends here instead of filling the memory."""
 

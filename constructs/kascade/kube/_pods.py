@@ -38,19 +38,20 @@ NON_ROOT_POD: Final[Fields] = {
     "runAsGroup": 65534,
 }
 
-ON_SYSTEM_NODES: Final[Fields] = {
-    "nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [
-                {
-                    "matchExpressions": [
-                        {"key": INSTANCE_GROUP_LABEL, "operator": "DoesNotExist"},
-                    ]
-                }
-            ]
+
+def _on_nodes(*expressions: Fields) -> Fields:
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": list(expressions)}]
+            }
         }
     }
-}
+
+
+ON_SYSTEM_NODES: Final[Fields] = _on_nodes(
+    {"key": INSTANCE_GROUP_LABEL, "operator": "DoesNotExist"}
+)
 """Affinity of everything that needs no GPU. Required rather than preferred: the EBS driver needs
 extra rights on HyperPod nodes, and GPU nodes are too dear for a pod that merely fits there."""
 
@@ -97,48 +98,27 @@ UNHEALTHY_NODE: Final[Fields] = {
 
 
 def in_group(group: str, instance_type: str) -> Fields:
-    """Node affinity for the healthy nodes of one HyperPod instance group.
+    """Affinity for the healthy nodes of one HyperPod instance group.
 
     The health labels are excluded rather than "Schedulable" demanded, because a fresh node has no
     such label before its first check.
     """
-    return {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [
-                {
-                    "matchExpressions": [
-                        {"key": INSTANCE_GROUP_LABEL, "operator": "In", "values": [group]},
-                        {"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": [instance_type]},
-                        {
-                            "key": NODE_HEALTH_KEY,
-                            "operator": "NotIn",
-                            "values": [
-                                "Unschedulable",
-                                "UnschedulablePendingReboot",
-                                "UnschedulablePendingReplacement",
-                            ],
-                        },
-                    ]
-                }
-            ]
-        }
-    }
+    unhealthy = [
+        "Unschedulable",
+        "UnschedulablePendingReboot",
+        "UnschedulablePendingReplacement",
+    ]
+    return _on_nodes(
+        {"key": INSTANCE_GROUP_LABEL, "operator": "In", "values": [group]},
+        {"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": [instance_type]},
+        {"key": NODE_HEALTH_KEY, "operator": "NotIn", "values": unhealthy},
+    )
 
 
 def of_types(instance_types: Iterable[str], *more: Fields) -> Fields:
     """Affinity for nodes of the given types and whatever ``more`` demands of them."""
-    wanted: Fields = {
-        "key": INSTANCE_TYPE_LABEL,
-        "operator": "In",
-        "values": list(instance_types),
-    }
-    return {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [{"matchExpressions": [wanted, *more]}]
-            }
-        }
-    }
+    types = list(instance_types)
+    return _on_nodes({"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": types}, *more)
 
 
 def spread(selecting: Mapping[str, str], key: str = "kubernetes.io/hostname") -> Fields:

@@ -114,7 +114,7 @@ class Engine(Construct):
             "priorityClassName": ENGINE_PRIORITY,
             "terminationGracePeriodSeconds": plan.drain_seconds + _SHUTDOWN_SECONDS,
             "securityContext": POD_SECURITY,
-            "affinity": {"nodeAffinity": in_group(plan.group, plan.instance_type)},
+            "affinity": in_group(plan.group, plan.instance_type),
             "tolerations": tolerations(plan.taint_keys),
             "topologySpreadConstraints": [spread(self._selector)],
             "initContainers": [*guard, server_container(plan)],

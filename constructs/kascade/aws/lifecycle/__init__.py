@@ -12,7 +12,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import custom_resources as cr
 from constructs import Construct
 
-from kascade.aws._logs import log_group
+from kascade.aws._logs import log_group, log_writing, streams_of
 from kascade.aws._nag import accept, accept_wildcards
 from kascade.errors import KascadeError
 from kascade.sizing.plan import ClusterPlan
@@ -120,7 +120,6 @@ class LifecycleScript(Construct):
         return upload
 
     def _make_role(self, log_group_arn: str) -> iam.Role:
-        streams = f"{log_group_arn}:log-stream:*"
         scripts = self.bucket.arn_for_objects("on_create-*.sh")
         role = iam.Role(
             self,
@@ -133,17 +132,14 @@ class LifecycleScript(Construct):
                         iam.PolicyStatement(
                             actions=["s3:PutObject", "s3:DeleteObject"], resources=[scripts]
                         ),
-                        iam.PolicyStatement(
-                            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                            resources=[log_group_arn, streams],
-                        ),
+                        log_writing(log_group_arn),
                     ]
                 )
             },
         )
         accept_wildcards(
             role,
-            [scripts, streams],
+            [scripts, streams_of(log_group_arn)],
             "The script of the next update has another hash in its name, and the one before it "
             "must be deleted; log streams are named by Lambda.",
         )

@@ -56,10 +56,6 @@ class CurvineBootstrap(Construct):
 
     Engines must be applied after it has succeeded. A pod that mounts a volume whose directory is
     absent makes the CSI plugin create it through FUSE, with the age limit of the volume on it.
-
-    Attributes:
-        job_name: Name of the Job. It carries a hash of the Job's pod, because Kubernetes lets
-            nobody change the pod of a Job that exists.
     """
 
     def __init__(
@@ -76,14 +72,13 @@ class CurvineBootstrap(Construct):
         super().__init__(scope, construct_id)
         selecting = CurvineNames(curvine).selector("bootstrap")
         pod = _pod(curvine, config_name)
-        self.job_name = f"curvine-bootstrap-{content_hash(pod)}"
+        # The hash, because Kubernetes lets nobody change the pod of a Job that exists.
+        name = f"curvine-bootstrap-{content_hash(pod)}"
         add_object(
             self,
             api_version="batch/v1",
             kind="Job",
-            meta=Metadata(
-                name=self.job_name, namespace=curvine.namespace, labels=labels(selecting)
-            ),
+            meta=Metadata(name=name, namespace=curvine.namespace, labels=labels(selecting)),
             body={
                 "spec": {
                     "backoffLimit": _BACKOFF_LIMIT,
