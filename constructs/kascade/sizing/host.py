@@ -25,7 +25,7 @@ LMCACHE_BASE_MIB: Final = 1536
 LMCACHE_PER_GPU_MIB: Final = 768
 L1_PAGE_SHARE: Final = 0.005
 """The LMCache server beside its L1: 1.5 GB measured with an L1 of 1 GB; a CUDA context and buffers
-for each GPU (assumed); and page tables and block records, a five hundredth of L1 each (assumed)."""
+for each GPU (assumed); page tables and block records, together a two hundredth of L1 (assumed)."""
 
 LMCACHE_CPU_MILLIS: Final = 500
 LMCACHE_CPU_PER_GPU_MILLIS: Final = 250

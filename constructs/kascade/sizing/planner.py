@@ -279,8 +279,9 @@ class _Planner:
                 Problem(
                     path=("cache", "l2", "capacity_gib_per_node"),
                     message=f"got {asked}, but {kind} has {whole} GiB of NVMe. Use at most {most} "
-                    f"(90 %), better {pool.default_capacity_gib(least.instance)} (65 %), so that "
-                    "blocks that are deleted but not yet freed have room",
+                    f"({pool.MAX_SHARE * 100:.0f} %), better "
+                    f"{pool.default_capacity_gib(least.instance)} ({pool.NVME_SHARE * 100:.0f} %), "
+                    "so that blocks that are deleted but not yet freed have room",
                     also_reads=reads,
                 )
             )
@@ -390,13 +391,18 @@ class _Planner:
             carried=carried,
         )
         if share.ram_mib < 0 or share.cpu_millis < 0:
+            short = (
+                f"they and tiered storage want {(share.daemon_mib + share.tiered_mib):,} MiB of "
+                f"{group.instance.allocatable_ram_mib:,}; choose a type with more RAM or lower "
+                "hyperpod.tiered_storage_percentage"
+                if share.ram_mib < 0
+                else f"they want {-share.cpu_millis / 1000:g} CPUs more than it has; choose a "
+                "larger type"
+            )
             self.problems.append(
                 Problem(
                     path=("instance_groups", group.index, "instance_type"),
-                    message=f"{group.config.instance_type} cannot even hold its daemons: they and "
-                    f"tiered storage want {(share.daemon_mib + share.tiered_mib):,} MiB of "
-                    f"{group.instance.allocatable_ram_mib:,}; choose a type with more RAM or lower "
-                    "hyperpod.tiered_storage_percentage",
+                    message=f"{group.config.instance_type} cannot even hold its daemons: {short}",
                     also_reads=(("hyperpod", "tiered_storage_percentage"),),
                 )
             )
