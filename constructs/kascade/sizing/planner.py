@@ -295,26 +295,17 @@ class _Planner:
                 )
             )
 
-    def _l2_share(self, groups: Mapping[str, _Group]) -> L2Share | None:
+    def _l2_share(self, given: EngineInput, group: _Group) -> L2Share | None:
         l2 = self._curvine
         if l2 is None:
             return None
-        parts = [
-            (group.config.count, max(0, group.capacity_gib - l2.reserved_gib_per_node))
-            for group in groups.values()
-            if group.config.count
-        ]
-        usable = sum(count * gib for count, gib in parts)
-        replicas = sum(model.replicas for model in self.config.models)
-        nodes = " + ".join(
-            f"{group.config.count} x ({group.capacity_gib} - {l2.reserved_gib_per_node} reserved)"
-            for group in groups.values()
-            if group.config.count
-        )
+        node_gib = max(0, group.capacity_gib - l2.reserved_gib_per_node)
+        gpus = group.instance.gpus
         return L2Share(
-            capacity_gib=pool.engine_share_gib(usable, replicas),
-            reason=f"{nodes or 0} GiB / {replicas} engine{'s' if replicas != 1 else ''}, "
-            f"{pool.EVICT_AT:g} of it before eviction",
+            capacity_gib=pool.engine_share_gib(node_gib, gpus=given.tp, gpus_per_node=gpus),
+            reason=f"({group.capacity_gib} - {l2.reserved_gib_per_node} reserved) GiB of a node's "
+            f"NVMe x {given.tp} of {gpus} GPU{'s' if gpus > 1 else ''}, {pool.EVICT_AT:g} of it "
+            "before eviction",
         )
 
     def _engines(
@@ -323,19 +314,18 @@ class _Planner:
         inputs: Sequence[EngineInput],
         carried: Mapping[str, tuple[host.Daemon, ...]],
     ) -> list[EnginePlan]:
-        share = self._l2_share(groups)
-        known = len(groups) == len(self.config.instance_groups)
-        if share is not None and share.capacity_gib < 1 and known and not self.problems:
-            self.problems.append(
-                Problem(
-                    path=("cache", "l2"),
-                    message=f"the pool has no room for its engines: {share.reason}. Add "
-                    "nodes, raise capacity_gib_per_node or lower reserved_gib_per_node",
-                    also_reads=(("instance_groups",), ("models",)),
-                )
-            )
         planned = []
         for given in inputs:
+            share = self._l2_share(given, groups[given.group.name])
+            if share is not None and share.capacity_gib < 1 and not self.problems:
+                self.problems.append(
+                    Problem(
+                        path=("cache", "l2"),
+                        message=f"the pool has no room for {given.model.name}: {share.reason}. "
+                        "Raise capacity_gib_per_node or lower reserved_gib_per_node",
+                        also_reads=(("instance_groups",), given.path("tensor_parallel")),
+                    )
+                )
             fits = sizing_engines.check_parallelism(given)
             gpus = sizing_engines.size_gpu(given) if fits else None
             ram = sizing_engines.size_host(given, carried[given.group.name]) if fits else None
@@ -846,7 +836,7 @@ def _tiers(engine: EnginePlan) -> tuple[TierSummary, ...]:
                 where="Curvine, shared by all replicas",
                 size_bytes=size,
                 tokens=l2 * replicas,
-                reason=f"{replicas} x {l2_plan.capacity_gb} GiB = {figures.l2_tokens.reason}",
+                reason=f"{replicas} x {l2_plan.capacity_gb} GiB: {figures.l2_tokens.reason}",
             )
         )
     return tuple(rows)

@@ -43,10 +43,21 @@ def default_capacity_gib(instance: InstanceType) -> int:
     return int(instance.nvme_gb * GB * NVME_SHARE // GIB)
 
 
-def engine_share_gib(usable_gib: int, engines: int) -> int:
-    """What one engine may write, so that all engines together fit the pool.
+def engine_share_gib(node_gib: int, *, gpus: int, gpus_per_node: int) -> int:
+    """What one engine may write: as much as its own GPUs' part of a node gives to the pool.
 
-    >>> engine_share_gib(626, 2)
+    All engines together fit the pool, since each GPU carries one engine at most. The number of
+    replicas and of nodes does not matter: an engine's arguments, and with them its pods, stay the
+    same when either changes.
+
+    Args:
+        node_gib: What one node gives, less what it holds back.
+        gpus: GPUs of the engine.
+        gpus_per_node: GPUs of the node.
+
+    >>> engine_share_gib(313, gpus=1, gpus_per_node=1)
     313
+    >>> engine_share_gib(2250, gpus=2, gpus_per_node=4)
+    1125
     """
-    return usable_gib // max(1, engines)
+    return node_gib * gpus // gpus_per_node

@@ -125,7 +125,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
             instance_groups=[{"name": "gpu", "instance_type": "ml.g6.12xlarge", "count": 1}],
         ),
         "cache.l2",
-        r"no room for its engines: 1 x \(11 - 10 reserved\) GiB / 2 engines",
+        r"no room for qwen: \(11 - 10 reserved\) GiB of a node's NVMe x 1 of 4 GPUs",
     ),
     "chunk that is no multiple of the block": (
         top(cache={"chunk_size": 250}),

@@ -134,9 +134,13 @@ def test_the_pool_never_takes_all_of_the_nvme(instance: str) -> None:
     assert pool.default_capacity_gib(kind) <= 0.65 * pool.nvme_gib(kind) + 1
 
 
-@given(usable=st.integers(0, 100_000), engines=st.integers(1, 200))
-def test_all_engines_together_fit_the_pool(usable: int, engines: int) -> None:
-    assert pool.engine_share_gib(usable, engines) * engines <= usable
+@given(node_gib=st.integers(0, 100_000), gpus=st.integers(1, 16), parts=st.lists(st.integers(1, 8)))
+def test_all_engines_of_a_node_fit_what_it_gives(
+    node_gib: int, gpus: int, parts: list[int]
+) -> None:
+    fitting = [part for index, part in enumerate(parts) if sum(parts[: index + 1]) <= gpus]
+    shares = [pool.engine_share_gib(node_gib, gpus=p, gpus_per_node=gpus) for p in fitting]
+    assert sum(shares) <= node_gib
 
 
 def test_prefill_counts_the_active_parameters_only() -> None:
