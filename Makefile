@@ -2,6 +2,7 @@
 
 CONFIG ?= config/default.yaml
 PYTHON ?= python3
+KUBERNETES ?= 1.34
 QUOTED = '$(subst ','\'',$(CONFIG))'
 
 BIN := .venv/bin
@@ -12,15 +13,19 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JSII_NODE := $(CURDIR)/$(BIN)/node
 export CDK_DISABLE_CLI_TELEMETRY := true
 export CDK_DISABLE_VERSION_CHECK := 1
+export KUBERNETES
 unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan synth diff deploy test tests lint types layers format schema snapshots bench wheel engine-env pins clean
+.PHONY: help plan synth diff deploy test tests rehearse lint types layers format schema snapshots keep-release bench wheel \
+  controlplane engine-env pins clean
 
 help: ## print the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff and deploy (default: $(CONFIG))"
+	@echo "  KUBERNETES=1.36 chooses the server of rehearse and controlplane (default: $(KUBERNETES));"
+	@echo "  REHEARSAL_KUBECONFIG=PATH offers rehearse an empty cluster instead of one of its own"
 
 plan: .venv/run ## print every number that follows from CONFIG, with its reason
 	@$(RUN) -m kascade.cli plan -- $(QUOTED)
@@ -44,6 +49,9 @@ tests: .venv/dev $(CDK) ## the tests alone; ARGS="-k cache" chooses among them
 	  echo "promtool is not on PATH (it comes with Prometheus): its tests are left out" >&2; \
 	  $(RUN) -m pytest -m "not promtool" $(ARGS); fi
 
+rehearse: .venv/dev $(CDK) ## deploy, change and destroy on a real Kubernetes API and an emulated AWS; needs Go, once
+	@$(RUN) -m pytest tests/rehearsal $(ARGS)
+
 lint: .venv/dev ## style and common mistakes
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -64,11 +72,17 @@ schema: .venv/run ## regenerate config/schema.json and config/reference.yaml fro
 snapshots: .venv/dev ## accept today's templates, manifests and plans as the reviewed ones
 	@$(RUN) -m pytest -m snapshot --snapshot-update
 
+keep-release: .venv/run ## keep what this version renders, for the upgrades that are rehearsed
+	@$(RUN) -m tools.keep_release
+
 bench: .venv/run $(CDK) ## what a synth and a plan cost, against a bare CDK app and bare imports
 	@$(RUN) -m tools.synth_floor --config $(QUOTED)
 
 wheel: .venv/run ## the library as dist/*.whl
 	@$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist . && ls dist/*.whl
+
+controlplane: .venv/run ## the Kubernetes control plane of the rehearsal, built from source into the same cache
+	@$(RUN) -m tools.controlplane.build --kubernetes $(KUBERNETES)
 
 engine-env: ## vLLM's and LMCache's parsers, in a cache shared by all checkouts
 	@$(PYTHON) tools/engine_env.py

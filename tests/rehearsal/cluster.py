@@ -1,0 +1,168 @@
+"""A cluster that deployments are installed into, looked at and removed from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.rehearsal.checks import Snapshot, problems, wanted_pods
+from tests.rehearsal.cloud import EbsProvisioner, aws_workloads
+from tests.rehearsal.controlplane import ControlPlane
+from tests.rehearsal.kubectl import Kubectl, Object
+from tests.rehearsal.nodes import NodeGroup, planned_groups
+from tests.rehearsal.rendered import Rendered, identity, read
+
+CRDS: Final = Path(__file__).with_name("crds")
+"""One file for each kind of someone else's that a chart uses."""
+
+SETTLE_SECONDS: Final = 90
+_WORKLOADS: Final = ("Deployment", "StatefulSet", "DaemonSet", "Job")
+
+
+class Cluster:
+    """A cluster under rehearsal.
+
+    Attributes:
+        kubectl: An administrator's.
+        groups: The node groups that have joined, by name.
+        patience: Factor on every wait that depends on how fast controllers are.
+    """
+
+    def __init__(self, kubectl: Kubectl, *, patience: float = 1) -> None:
+        self.kubectl = kubectl
+        self.patience = patience
+        self.groups: dict[str, NodeGroup] = {}
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.kubectl.kubeconfig
+
+    def install(self, rendered: Rendered) -> None:
+        """Bring up a deployment in the order in which the stacks do.
+
+        System nodes first, then the platform chart, then HyperPod's nodes, then the others. Every
+        warning of the API server is an error.
+        """
+        self.define_crds()
+        groups = planned_groups(rendered.plan)
+        platform, *serving = rendered.charts.values()
+        self.join([groups.pop("system")])
+        self.kubectl.apply(aws_workloads(rendered.plan))
+        self.kubectl.apply(platform)
+        self.join(groups.values())
+        for objects in serving:
+            self.kubectl.apply(objects)
+
+    def define_crds(self) -> None:
+        """Make every kind of crds/ known."""
+        files = sorted(CRDS.glob("*.yaml"))
+        for file in files:
+            self.kubectl.apply(read(file))
+        if files:
+            self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+
+    def join(self, groups: Iterable[NodeGroup]) -> None:
+        """Let the nodes of some groups join."""
+        for group in groups:
+            self.groups[group.name] = group
+            if group.count:
+                self.kubectl.create(group.nodes())
+
+    def apply(self, rendered: Rendered) -> None:
+        """Apply every chart once more, as an update does."""
+        for objects in rendered.charts.values():
+            self.kubectl.apply(objects, "--force-conflicts")
+
+    def forget_events(self) -> None:
+        """Delete the events so far: what was broken on purpose was warned of, rightly."""
+        self.kubectl("delete", "events", "--all", "--all-namespaces")
+
+    def settle(self, seconds: float = SETTLE_SECONDS) -> None:
+        """Wait until nothing is wrong.
+
+        Raises:
+            AssertionError: Something still is, with every sentence about it.
+        """
+        last: list[str] = []
+
+        def well() -> bool:
+            last[:] = problems(self.kubectl)
+            return not last
+
+        if not self.within(well, seconds):
+            msg = f"Not settled after {seconds:g} s:\n" + "\n".join(last)
+            raise AssertionError(msg)
+
+    def complains(self, words: str, seconds: float = SETTLE_SECONDS) -> str:
+        """Wait until a check says a sentence with these words, and return it.
+
+        Raises:
+            AssertionError: None did; the sentences that there were are in it.
+        """
+        last: list[str] = []
+
+        def said() -> bool:
+            last[:] = problems(self.kubectl)
+            return any(words in sentence for sentence in last)
+
+        if not self.within(said, seconds):
+            msg = f"No check says {words!r} within {seconds:g} s, only:\n" + "\n".join(last)
+            raise AssertionError(msg)
+        return next(sentence for sentence in last if words in sentence)
+
+    def within(self, true: Callable[[], bool], seconds: float) -> bool:
+        """Whether something becomes true in time."""
+        deadline = time.monotonic() + seconds * self.patience
+        while not true():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.3)
+        return True
+
+    def versions(self, rendered: Rendered) -> dict[str, str]:
+        """Return the resource version of every object of a deployment, by its identity."""
+        kinds = sorted({item["kind"] for item in rendered.objects()})
+        ours = {identity(item) for item in rendered.objects()}
+        return {
+            name: item["metadata"]["resourceVersion"]
+            for item in self.kubectl.everywhere(kinds)
+            if (name := identity(item)) in ours
+        }
+
+    def remove(self, rendered: Rendered) -> None:
+        """Delete a deployment's objects, the last first, and wait until they are gone."""
+        for objects in reversed(rendered.charts.values()):
+            self.kubectl.delete(reversed(objects))
+
+    def table(self) -> list[tuple[str, int, int, int]]:
+        """Return pods wanted, scheduled and running or succeeded, by kind of workload."""
+        snapshot = Snapshot.take(self.kubectl)
+        owners = {item["metadata"]["uid"]: item for item in self._replica_sets()}
+        rows = []
+        for kind in _WORKLOADS:
+            wanted = sum(wanted_pods(item) for item in snapshot.of(kind))
+            pods = [pod for pod in snapshot.of("Pod") if _kind_of(pod, owners) == kind]
+            scheduled = [pod for pod in pods if pod["spec"].get("nodeName")]
+            well = [pod for pod in pods if pod["status"].get("phase") in {"Running", "Succeeded"}]
+            rows.append((kind, wanted, len(scheduled), len(well)))
+        return rows
+
+    def _replica_sets(self) -> list[Object]:
+        return self.kubectl.everywhere(["replicasets"])
+
+
+def _kind_of(pod: Object, replica_sets: dict[str, Object]) -> str:
+    for owner in pod["metadata"].get("ownerReferences", []):
+        return "Deployment" if owner["uid"] in replica_sets else str(owner["kind"])
+    return "Pod"
+
+
+@contextmanager
+def own_cluster(kubernetes: str) -> Iterator[Cluster]:
+    """Start a control plane, with the part of AWS that makes volumes; gone with the block."""
+    with ControlPlane(kubernetes) as plane, EbsProvisioner(plane.kubectl):
+        yield Cluster(plane.kubectl)

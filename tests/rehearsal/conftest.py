@@ -1,0 +1,107 @@
+"""One cluster for each configuration, and a table of what ran in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.contract.checkout import CONFIGS
+from tests.rehearsal.cluster import Cluster, own_cluster
+from tests.rehearsal.offered import offered_cluster
+from tests.rehearsal.rendered import CONFIGS as CONFIG_FOLDER
+from tests.rehearsal.rendered import Rendered
+from tools.controlplane.build import DEFAULT, BuildError, build, build_kwok
+
+KUBERNETES = os.environ.get("KUBERNETES") or DEFAULT
+OFFERED = os.environ.get("REHEARSAL_KUBECONFIG")
+
+_TABLE = pytest.StashKey[list[tuple[str, str, int, int, int]]]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Build the programs before the first test, or say why there is no rehearsal."""
+    try:
+        build_kwok() if OFFERED else build(KUBERNETES)
+    except BuildError as error:
+        pytest.exit(f"The rehearsal was NOT run. {error}", returncode=2)
+    session.config.stash[_TABLE] = []
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder, and leave out, in words, what a server cannot show."""
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.rehearsal)
+        needed = next(item.iter_markers("needs_kubernetes"), None)
+        old = needed is not None and not OFFERED and _number(KUBERNETES) < _number(needed.args[0])
+        own = OFFERED and next(item.iter_markers("own_control_plane"), None)
+        (left_out if old or own else kept).append(item)
+    if left_out:
+        items[:] = kept
+        config.hook.pytest_deselected(items=left_out)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+@pytest.fixture(scope="session", params=CONFIGS)
+def rendered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Rendered:
+    """Every shipped configuration in turn, rendered."""
+    file = CONFIG_FOLDER / f"{request.param}.yaml"
+    return Rendered.from_file(file, tmp_path_factory.mktemp("manifests"))
+
+
+@pytest.fixture(scope="session")
+def cluster(rendered: Rendered, pytestconfig: pytest.Config) -> Iterator[Cluster]:
+    """A cluster that the configuration was installed into, by the order of its stacks."""
+    with _empty_cluster() as made:
+        made.install(rendered)
+        made.settle()
+        rows = [(rendered.plan.name, *row) for row in made.table()]
+        pytestconfig.stash[_TABLE].extend(rows)
+        yield made
+
+
+@pytest.fixture
+def empty_cluster() -> Iterator[Cluster]:
+    """A cluster with nothing in it."""
+    with _empty_cluster() as made:
+        yield made
+
+
+def _empty_cluster() -> AbstractContextManager[Cluster]:
+    return offered_cluster(Path(OFFERED)) if OFFERED else own_cluster(KUBERNETES)
+
+
+@pytest.fixture
+def restored(cluster: Cluster, rendered: Rendered) -> Iterator[Cluster]:
+    """The cluster, put back into its installed state after the test."""
+    yield cluster
+    cluster.apply(rendered)
+    cluster.forget_events()
+    cluster.settle()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print which pods found a node, for every configuration."""
+    rows = config.stash.get(_TABLE, [])
+    if not rows:
+        return
+    server = f"the cluster of {OFFERED}" if OFFERED else f"Kubernetes {KUBERNETES}"
+    terminalreporter.section(f"pods, on {server}")
+    line = "{:<12} {:<12} {:>7} {:>10} {:>8}"
+    terminalreporter.write_line(line.format("deployment", "workload", "wanted", "scheduled", "run"))
+    for row in rows:
+        terminalreporter.write_line(line.format(*row))
+    for name in dict.fromkeys(row[0] for row in rows):
+        counts = zip(*(row[2:] for row in rows if row[0] == name), strict=True)
+        terminalreporter.write_line(line.format(name, "all", *map(sum, counts)))

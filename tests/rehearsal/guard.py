@@ -1,0 +1,46 @@
+"""Runs one server and ends it when whoever started it is gone, or when its time is up.
+
+    python guard.py SECONDS LOG PROGRAM [ARGUMENT ...]
+
+Standard input is a pipe that only the starter holds open. When it closes, because the starter
+closed it, ended or was killed, the server is asked to stop, and after ten seconds made to.
+Standard library only, and a program of its own: a thread or an exit handler would not outlive a
+starter that is killed.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+GRACE_SECONDS = 10
+
+
+def main() -> int:
+    """Run the server until its end, the starter's end, or the end of its time."""
+    seconds, log, *argv = sys.argv[1:]
+    # An interrupt at the terminal reaches all; the starter decides, by closing the pipe.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with open(log, "ab") as file:  # noqa: PTH123 - no pathlib: this program starts five times a run
+        server = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+        )
+    print(server.pid, flush=True)
+    deadline = time.monotonic() + float(seconds)
+    while server.poll() is None and time.monotonic() < deadline:
+        readable, _, _ = select.select([0], [], [], 0.2)
+        if readable and not os.read(0, 1024):
+            break
+    if server.poll() is None:
+        server.terminate()
+        try:
+            server.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            server.kill()
+    return server.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

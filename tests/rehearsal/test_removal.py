@@ -1,0 +1,51 @@
+"""What is left when a deployment goes."""
+
+from __future__ import annotations
+
+from tests.rehearsal.cluster import Cluster
+from tests.rehearsal.kubectl import Object
+from tests.rehearsal.rendered import Rendered, identity
+
+_NOT_OURS = frozenset({"Node", "Lease", "CSINode"})
+"""Cluster-wide kinds that the simulated cloud and its controllers bring."""
+
+
+def test_namespaces_go_and_nothing_stays(empty_cluster: Cluster, rendered: Rendered) -> None:
+    kubectl = empty_cluster.kubectl
+    empty_cluster.define_crds()
+    kinds = kubectl.kinds()
+    ours = {identity(item) for item in rendered.objects()}
+    spaces = {
+        item["metadata"]["name"] for item in rendered.objects() if item["kind"] == "Namespace"
+    }
+    before = {identity(item) for item in kubectl.everywhere(kinds)}
+    assert not ours & before
+
+    def left() -> list[str]:
+        return sorted(
+            identity(item)
+            for item in kubectl.everywhere(kinds)
+            if identity(item) in ours or _is_extra(item)
+        )
+
+    def _is_extra(item: Object) -> bool:
+        space = item["metadata"].get("namespace")
+        if space is None:
+            return item["kind"] not in _NOT_OURS and identity(item) not in before
+        return space in spaces
+
+    empty_cluster.install(rendered)
+    empty_cluster.settle()
+    kubectl("delete", "namespace", *sorted(spaces), "--wait", "--timeout=120s", seconds=150)
+    assert [name for name in left() if name.partition("/")[0] in spaces] == []
+
+    empty_cluster.remove(rendered)
+    # Kept on purpose: what the cache's masters know outlives a deployment that is deleted.
+    masters = 0 if rendered.plan.curvine is None else rendered.plan.curvine.masters
+    released = [
+        identity(item)
+        for item in kubectl.get("persistentvolumes")
+        if item["status"]["phase"] == "Released"
+    ]
+    assert len(released) == 2 * masters
+    assert empty_cluster.within(lambda: left() == sorted(released), 20), left()

@@ -1,0 +1,51 @@
+"""From what an earlier release rendered to what this checkout renders, on a running cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.contract.checkout import CONFIGS
+from tests.rehearsal.cluster import Cluster
+from tests.rehearsal.rendered import Rendered, identity, read
+
+ROOT = Path(__file__).parents[2]
+RELEASES = ROOT / "tests" / "data" / "releases"
+
+
+def _pairs() -> Iterator[tuple[str, str]]:
+    for release in sorted(path.name for path in RELEASES.iterdir() if path.is_dir()):
+        for config in CONFIGS:
+            if (RELEASES / release / config).is_dir():
+                yield config, release
+
+
+def test_every_release_is_kept() -> None:
+    headings = re.findall(r"^## \[(\d[^\]]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    kept = {path.name for path in RELEASES.iterdir()}
+    assert [version for version in headings if version not in kept] == [], "run make keep-release"
+    assert list(_pairs())
+
+
+@pytest.mark.parametrize(("rendered", "release"), list(_pairs()), indirect=["rendered"])
+def test_an_upgrade_completes(empty_cluster: Cluster, rendered: Rendered, release: str) -> None:
+    folder = RELEASES / release / rendered.file.stem
+    # In the order of today's charts; one that is gone goes last, as it comes first.
+    names = [path.stem for path in sorted(folder.glob("*.yaml"))]
+    order = [name for name in rendered.charts if name in names]
+    order += [name for name in names if name not in rendered.charts]
+    old = replace(rendered, charts={name: read(folder / f"{name}.yaml") for name in order})
+    empty_cluster.install(old)
+    empty_cluster.settle()
+
+    empty_cluster.apply(rendered)
+    today = {identity(item) for item in rendered.objects()}
+    gone = [item for item in old.objects() if identity(item) not in today]
+    empty_cluster.kubectl.delete(reversed(gone))
+    empty_cluster.settle()
+    assert set(empty_cluster.versions(rendered)) == today
+    assert not {identity(item) for item in gone} & set(empty_cluster.versions(old))

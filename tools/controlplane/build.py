@@ -1,0 +1,210 @@
+"""Builds the control plane of the rehearsal from Go modules, once per machine.
+
+    python -m tools.controlplane.build --kubernetes 1.34
+
+No package index carries kube-apiserver, and a container engine is not asked for; the Go module
+proxy has the sources. What is built lies in the user's cache, named after the hash of the pins
+(go.mod and go.sum), so every checkout shares it. kwok has pins of its own: each of its releases
+compiles against one Kubernetes release only.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+HERE = Path(__file__).parent
+DEFAULT: Final = "1.34"
+"""Kascade's own default version of Kubernetes."""
+
+RECIPE: Final = 1
+"""Raised when the same pins are built in another way."""
+
+_VERSION: Final = re.compile(
+    r"^\s*(?:require )?(k8s\.io/kubernetes|sigs\.k8s\.io/kwok) v(\S+)", re.M
+)
+
+
+class BuildError(Exception):
+    """Why there is no control plane, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One folder of pins and the programs it makes."""
+
+    folder: Path
+    programs: Mapping[str, str]
+    """File name of each program, by its package."""
+
+    @property
+    def version(self) -> str:
+        """Version of what the folder pins, such as 1.34.4."""
+        found = _VERSION.search((self.folder / "go.mod").read_text())
+        if found is None:
+            msg = f"{self.folder / 'go.mod'} requires neither Kubernetes nor kwok."
+            raise BuildError(msg)
+        return found[2]
+
+    @property
+    def location(self) -> Path:
+        """Where the programs for today's pins belong."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kascade"
+        pins = (self.folder / "go.mod").read_bytes() + (self.folder / "go.sum").read_bytes()
+        recipe = f"{RECIPE} {platform.system()} {platform.machine()}".encode()
+        return cache / f"{self.folder.name}-{hashlib.sha256(pins + recipe).hexdigest()[:16]}"
+
+
+STAGES: Final = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
+"""Folders of kwok's repository that say how a simulated node and its pods live."""
+
+KWOK: Final = Module(HERE / "kwok", {"sigs.k8s.io/kwok/cmd/kwok": "kwok"})
+_CONTROL_PLANE: Final = {
+    "go.etcd.io/etcd/server/v3": "etcd",
+    "k8s.io/kubernetes/cmd/kube-apiserver": "kube-apiserver",
+    "k8s.io/kubernetes/cmd/kube-controller-manager": "kube-controller-manager",
+    "k8s.io/kubernetes/cmd/kube-scheduler": "kube-scheduler",
+}
+KUBERNETES: Final = {
+    folder.name.removeprefix("kubernetes-"): Module(folder, _CONTROL_PLANE)
+    for folder in sorted(HERE.glob("kubernetes-*"))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Where the built programs are."""
+
+    kubernetes: Path
+    kwok: Path
+    version: str
+    """Version of Kubernetes, such as 1.34.4."""
+
+
+def build_kwok() -> Path:
+    """Build kwok alone, for a cluster that is there already.
+
+    Returns:
+        The folder that holds the program and its stages.
+
+    Raises:
+        BuildError: There is no Go, or Go failed.
+    """
+    return _ensure(KWOK)
+
+
+def build(kubernetes: str = DEFAULT) -> Programs:
+    """Build what is not built yet.
+
+    Args:
+        kubernetes: Minor version, one of the pinned ones.
+
+    Returns:
+        The folders that hold the programs.
+
+    Raises:
+        BuildError: There is no such pin, no Go, or Go failed.
+    """
+    if kubernetes not in KUBERNETES:
+        pinned = ", ".join(KUBERNETES)
+        msg = f"Kubernetes {kubernetes} is not pinned; tools/controlplane pins {pinned}."
+        raise BuildError(msg)
+    chosen = KUBERNETES[kubernetes]
+    return Programs(_ensure(chosen), _ensure(KWOK), chosen.version)
+
+
+def _ensure(module: Module) -> Path:
+    target = module.location
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.with_name(f"{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (target / "complete").exists():
+            shutil.rmtree(target, ignore_errors=True)
+            _compile(module, target)
+            if module is KWOK:
+                _collect_stages(target)
+            (target / "complete").touch()
+    return target
+
+
+def _compile(module: Module, target: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        msg = (
+            "The rehearsal cannot build its control plane: there is no `go` on PATH. Install Go "
+            "1.26 or newer (https://go.dev/dl), or name the kubeconfig of an empty cluster, such "
+            "as a fresh kind cluster: REHEARSAL_KUBECONFIG=PATH."
+        )
+        raise BuildError(msg)
+    print(
+        f"building {module.folder.name} {module.version} from source, once per machine: {target}",
+        file=sys.stderr,
+        flush=True,
+    )
+    started = time.monotonic()
+    major, minor, _ = module.version.split(".", 2)
+    stamp = "k8s.io/component-base/version.git"
+    flags = (
+        f"-s -w -X {stamp}Version=v{module.version} -X {stamp}Major={major} -X {stamp}Minor={minor}"
+    )
+    # -mod=mod would let Go change the pins; vendoring and version stamps of this checkout would
+    # make the same pins another build.
+    argv = [go, "build", "-mod=readonly", "-buildvcs=false", f"-ldflags={flags}"]
+    argv += ["-o", f"{target}{os.sep}", *module.programs]
+    target.mkdir()
+    environment = os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"}
+    done = subprocess.run(
+        argv, cwd=module.folder, env=environment, check=False, stderr=subprocess.PIPE, text=True
+    )
+    if done.returncode:
+        tail = "\n".join(done.stderr.splitlines()[-20:])
+        msg = f"Go could not build {module.folder.name} {module.version}:\n{tail}"
+        raise BuildError(msg)
+    for package, name in module.programs.items():
+        built = target / _default_name(package)
+        built.rename(target / name)
+    print(f"built in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+
+
+def _collect_stages(target: Path) -> None:
+    """Put kwok's own description of a quick kubelet beside it; the program carries none."""
+    argv = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]
+    listed = subprocess.run(argv, cwd=KWOK.folder, check=True, stdout=subprocess.PIPE, text=True)
+    stages = Path(listed.stdout.strip(), "kustomize", "stage")
+    files = [file for folder in STAGES for file in sorted((stages / folder).glob("[np]o*.yaml"))]
+    (target / "stages.yaml").write_text("---\n".join(file.read_text() for file in files))
+
+
+def _default_name(package: str) -> str:
+    """Name that Go gives a program: the last part of its package that is no major version."""
+    return next(part for part in reversed(package.split("/")) if not re.fullmatch(r"v\d+", part))
+
+
+def main() -> int:
+    """Build, and print where the programs are."""
+    parser = argparse.ArgumentParser(description="Build the control plane of the rehearsal.")
+    parser.add_argument(
+        "--kubernetes", default=DEFAULT, help="minor version (default: %(default)s)"
+    )
+    try:
+        programs = build(parser.parse_args().kubernetes)
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(programs.kubernetes)
+    print(programs.kwok)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
