@@ -123,7 +123,7 @@ class Emulator:
         }
 
     def __enter__(self) -> Self:
-        for folder in ("state", "functions"):
+        for folder in ("state", "functions", "tmp"):
             (self._scratch / folder).mkdir(parents=True)
         self._record.touch()
         self._log_file = self.log.open("wb")
@@ -178,10 +178,18 @@ class Emulator:
             for resource in page["StackResourceSummaries"]
         }
 
+    def outputs(self, stack: str) -> dict[str, str]:
+        """Return a stack's outputs."""
+        (found,) = self.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+        return {output["OutputKey"]: output["OutputValue"] for output in found["Outputs"]}
+
+    def record(self) -> list[dict[str, Any]]:
+        """Return the record as it was written, oldest line first."""
+        return [json.loads(line) for line in self._record.read_text().splitlines()]
+
     def changes(self) -> list[Change]:
-        """Return the record of all that happened to resources, oldest first."""
+        """Return what happened to resources, oldest first."""
         names = set(Change.__dataclass_fields__)
-        lines = [json.loads(line) for line in self._record.read_text().splitlines()]
         return [
             Change(
                 **{
@@ -190,7 +198,7 @@ class Emulator:
                     "changed": tuple(line["changed"]),
                 }
             )
-            for line in lines
+            for line in self.record()
         ]
 
     def client(self, service: str) -> Any:
@@ -223,6 +231,7 @@ class Emulator:
                 "PERSIST_STATE": "0",
                 "LAMBDA_STRICT": "0",  # functions as local processes
                 "LAMBDA_EXECUTOR": "local",
+                "TMPDIR": str(self._scratch / "tmp"),  # functions are unpacked there, and stay
                 "TEST_OUTDIR": str(self._scratch / "functions"),  # CDK's kubectl function obeys
                 "REHEARSAL_SCHEMAS": str(schemas),
                 "REHEARSAL_RECORD": str(self._record),
@@ -232,16 +241,18 @@ class Emulator:
 
     def _await_health(self) -> None:
         end = time.monotonic() + START_TIMEOUT_SECONDS
+        problem = f"did not answer within {START_TIMEOUT_SECONDS} s"
         while time.monotonic() < end and self._process is not None:
-            if self._process.poll() is not None:
+            if (code := self._process.poll()) is not None:
+                problem = f"ended with status {code}"
                 break
             try:
                 with urllib.request.urlopen(f"{self.url}/_ministack/health", timeout=2):  # noqa: S310
                     return
             except (urllib.error.URLError, OSError):
                 time.sleep(0.1)
-        message = f"The AWS emulator did not become healthy within {START_TIMEOUT_SECONDS} s. Its \
-log ends with:\n{self.log.read_text(errors='replace')[-LOG_TAIL:]}"
+        tail = self.log.read_text(errors="replace")[-LOG_TAIL:]
+        message = f"The AWS emulator {problem}. Its log ends with:\n{tail}"
         raise EmulatorError(message)
 
 

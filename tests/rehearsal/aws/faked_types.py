@@ -8,9 +8,6 @@ it, is the registry's to say.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +21,8 @@ class FakedType:
     """
 
     ref: str
-    attributes: Mapping[str, str] = field(default=_NOTHING)
-    defaults: Mapping[str, str] = field(default=_NOTHING)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
 
 FAKED_TYPES: Mapping[str, FakedType] = {

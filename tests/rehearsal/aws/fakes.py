@@ -327,7 +327,7 @@ def end_with_parent() -> None:
     """End the whole process group once whoever started it is gone and its pipe closed."""
 
     def wait() -> None:
-        sys.stdin.buffer.read()
+        os.read(sys.stdin.fileno(), 1)  # nothing ever comes; it returns when the pipe closes
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()

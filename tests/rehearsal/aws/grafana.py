@@ -69,6 +69,7 @@ class ManagedGrafana:
 
     Attributes:
         workspaces: Those that exist, by id.
+        closed: Those that existed, as they were when they were deleted.
         authority: File of the certificate authority that functions have to trust.
         address: Where the AWS API answers.
         port: Where the workspaces answer.
@@ -83,6 +84,7 @@ class ManagedGrafana:
             region: Region of the workspaces.
         """
         self.workspaces: dict[str, Workspace] = {}
+        self.closed: dict[str, Workspace] = {}
         self._lock = threading.RLock()
         self._ids = iter(range(1, 1_000_000))
         self._stack = ExitStack()
@@ -130,7 +132,7 @@ class ManagedGrafana:
         with self._lock:
             name = event["physical_id"]
             if event["action"] == "delete":
-                self.workspaces.pop(name, None)
+                self.closed[name] = self.workspaces.pop(name)
             elif event["action"] == "create":
                 self.workspaces[name] = Workspace()
 

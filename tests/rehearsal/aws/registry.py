@@ -22,7 +22,7 @@ LONGEST_FAULT = 300
 
 
 class RegistryError(Exception):
-    """A type that no schema describes."""
+    """A type that no schema describes, or one whose schema cannot be read."""
 
 
 class ResourceSchema:
@@ -43,7 +43,7 @@ class ResourceSchema:
     @cached_property
     def _validator(self) -> Any:
         body = {key: value for key, value in self._document.items() if key in _SCHEMA_PARTS}
-        return _Validator({"type": "object", **body})
+        return _Validator({"type": "object", **_in_python(body)})
 
     def faults(self, properties: Properties) -> list[str]:
         """Say what AWS would refuse, the first few in a stable order; nothing if all is well."""
@@ -114,6 +114,37 @@ class Registry:
         return self._schemas[type_name]
 
 
+def _in_python(node: Any) -> Any:
+    r"""Write patterns as Python does: `re` lacks Unicode's classes, ``\p{L}`` and the like.
+
+    The nearest class is somewhat wider, so such a pattern may pass what AWS refuses.
+    """
+    if isinstance(node, list):
+        return [_in_python(item) for item in node]
+    if not isinstance(node, Mapping):
+        return node
+    written = {key: _in_python(value) for key, value in node.items()}
+    if isinstance(pattern := written.get("pattern"), str):
+        written["pattern"] = _without_classes(pattern)
+    if "patternProperties" in written:
+        written["patternProperties"] = {
+            _without_classes(key): value for key, value in written["patternProperties"].items()
+        }
+    return written
+
+
+def _without_classes(pattern: str) -> str:
+    nearest = {r"\p{L}": r"\w", r"\p{N}": r"\d", r"\p{Z}": r"\s"}
+    for theirs, ours in nearest.items():
+        pattern = pattern.replace(theirs, ours)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        message = f"The pattern {pattern} has no form in Python yet ({error}); see registry.py."
+        raise RegistryError(message) from None
+    return pattern
+
+
 def _pointer(text: str) -> Pointer:
     return tuple(text.removeprefix("/properties/").split("/"))
 
@@ -165,10 +196,7 @@ def _enum_in_any_case(_: Any, allowed: list[Any], item: Any, __: Any) -> Iterato
 
 
 def _pattern(_: Any, pattern: str, item: Any, __: Any) -> Iterator[ValidationError]:
-    r"""Match as AWS does; Python's `re` lacks ``\p{...}``, so such a pattern checks nothing."""
-    if not isinstance(item, str) or r"\p{" in pattern:
-        return
-    if not re.search(pattern, item):
+    if isinstance(item, str) and not re.search(pattern, item):
         yield ValidationError(f"{item!r} does not match {pattern!r}")
 
 
