@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,11 +89,38 @@ def _written(item: Document) -> Document:
     return {"metadata": metadata, "spec": spec, **rest}
 
 
-def refused_or_changed(cluster: Cluster, items: Iterable[Document]) -> list[str]:
-    """Apply objects without effect; name those that the server would change or refuse."""
+def differing(
+    cluster: Cluster, items: Iterable[Document], live: Mapping[Key, Document]
+) -> dict[Key, list[str]]:
+    """Apply objects without effect; name those that would become others, and where."""
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items)})
-    said = cluster.kubectl("apply", "--dry-run=server", "--filename=-", stdin=text)
-    return [line for line in said.splitlines() if not line.endswith("unchanged (server dry run)")]
+    said = cluster.kubectl("apply", "--dry-run=server", "--output=json", "--filename=-", stdin=text)
+    found = {}
+    for item in json.loads(said)["items"]:
+        if places := list(_unlike(_applied(live[key_of(item)]), _applied(item))):
+            found[key_of(item)] = places
+    return found
+
+
+def _applied(item: Document) -> Document:
+    """Keep what an apply decides."""
+    metadata = item["metadata"]
+    annotations = dict(metadata.get("annotations", {}))
+    annotations.pop("kubectl.kubernetes.io/last-applied-configuration", None)
+    kept = {"labels": metadata.get("labels"), "annotations": annotations}
+    rest = {name: value for name, value in item.items() if name not in {"metadata", "status"}}
+    return {"metadata": kept, **rest}
+
+
+def _unlike(one: Any, other: Any, place: str = "") -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in sorted(one.keys() | other.keys()):
+            yield from _unlike(one.get(name), other.get(name), f"{place}.{name}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from _unlike(left, right, f"{place}[{index}]")
+    elif one != other:
+        yield f"{place}: {one!r} would be {other!r}"
 
 
 def wait_until(nothing_left: Callable[[], Any], *, timeout_seconds: float) -> Any:

@@ -19,9 +19,9 @@ from tests.rehearsal.inventory import (
     Document,
     Key,
     difference,
+    differing,
     key_of,
     listed,
-    refused_or_changed,
 )
 
 Resource = tuple[str, str, str]
@@ -147,9 +147,10 @@ class Story:
         """Check that AWS and the API server hold what the last synth wrote."""
         self.deployment.diff().must_succeed()
         manifests = self.manifests()
-        missing = manifests.keys() - listed(self.cluster).keys()
+        live = listed(self.cluster)
+        missing = manifests.keys() - live.keys()
         assert not missing, f"not in the API server: {sorted(missing)}"
-        other = refused_or_changed(self.cluster, manifests.values())
+        other = differing(self.cluster, manifests.values(), live)
         assert not other, f"other than rendered: {other}"
 
     def live(self, kind: str, namespace: str, name: str) -> Any:
