@@ -262,7 +262,7 @@ def _after(convert: Callable[[Any], Any], keyword: str) -> Callable[..., Any]:
 
 
 def _number(text: Any) -> Any:
-    return float(text) if _is_integer(None, text) else text
+    return int(text) if _is_integer(None, text) else text
 
 
 # CloudFormation takes every scalar for text, and text for whatever scalar the schema wants.
