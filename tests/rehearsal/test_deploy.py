@@ -6,6 +6,7 @@ fails ends the story. Nothing in them knows how long AWS takes.
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -78,8 +79,9 @@ def story(
             )
             yield told
     write_down(told.seconds, scratch / "seconds.txt")
-    if (reporter := pytestconfig.pluginmanager.get_plugin("terminalreporter")) is not None:
-        reporter.write(f"\n{(scratch / 'seconds.txt').read_text()}")
+    capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else nullcontext():
+        print(f"\n{(scratch / 'seconds.txt').read_text()}", end="")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-from jsonschema.exceptions import ValidationError
+from jsonschema.exceptions import ValidationError, best_match
 
 Properties = Mapping[str, Any]
 Pointer = tuple[str, ...]
@@ -52,8 +52,10 @@ class ResourceSchema:
             for pointer in self.read_only
             for found in _present(properties, pointer)
         ]
+        # Of alternatives, none of which fits, the one that comes closest is worth naming.
+        found = (best_match([error]) for error in self._validator.iter_errors(properties))
         errors: list[ValidationError] = sorted(
-            self._validator.iter_errors(properties), key=lambda e: [str(p) for p in e.absolute_path]
+            found, key=lambda error: [str(part) for part in error.absolute_path]
         )
         said = [
             f"{'/'.join(str(part) for part in e.absolute_path) or 'properties'}: {e.message}"
