@@ -195,12 +195,7 @@ def announce(
 
 def provision(type_name: str, logical_id: str, properties: dict[str, Any], stack: str) -> Created:
     """Create a resource."""
-    details: dict[str, Any] = {
-        "stack": stack,
-        "logical_id": logical_id,
-        "type": type_name,
-        "changed": [],
-    }
+    details = subject(type_name, stack, logical_id)
     try:
         check(type_name, properties)
         physical_id, attributes = _provision(type_name, logical_id, properties, stack)
@@ -230,17 +225,14 @@ def update(  # noqa: PLR0913, PLR0917 - MiniStack's signature
     if old == new:
         return _passed_on(_update(*arguments))
     changed = replacing(type_name, old, new)
-    details: dict[str, Any] = {
-        "stack": stack,
-        "logical_id": logical_id,
-        "type": type_name,
-        "changed": changed,
-    }
+    details = subject(type_name, stack, logical_id, changed)
     try:
         check(type_name, new)
-        if changed:
-            refuse_twin(type_name, physical_id, old, new)
-        else:
+        if changed and keeps_identity(type_name, old, new):
+            message = f"CloudFormation cannot update a stack when a custom-named resource \
+requires replacing. Rename {physical_id} and update the stack again."
+            raise RefusedError(message)
+        if not changed:
             announce("update", type_name, physical_id, new, old)
         new_id, attributes = _update(*arguments)
         if new_id != physical_id:
@@ -262,15 +254,11 @@ def _passed_on(created: Any) -> Created:
     return physical_id, attributes
 
 
-def refuse_twin(type_name: str, physical_id: str, old: dict[str, Any], new: dict[str, Any]) -> None:
-    """Refuse a replacement whose name is taken, namely by what it would replace."""
+def keeps_identity(type_name: str, old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Say whether the template gives a resource a name, and the same before and after."""
     schema = REGISTRY.schema(type_name)
     identity = schema.own_identity(new)
-    if identity is None or identity != schema.own_identity(old) or schema.replaced_before_created:
-        return
-    message = f"CloudFormation cannot update a stack when a custom-named resource requires \
-replacing. Rename {physical_id} and update the stack again."
-    raise RefusedError(message)
+    return identity is not None and identity == schema.own_identity(old)
 
 
 def delete(
@@ -281,12 +269,7 @@ def delete(
     logical_id: str | None = None,
 ) -> None:
     """Delete a resource."""
-    details: dict[str, Any] = {
-        "stack": stack,
-        "logical_id": logical_id,
-        "type": type_name,
-        "changed": [],
-    }
+    details = subject(type_name, stack, logical_id)
     try:
         announce("delete", type_name, physical_id, properties)
         _delete(type_name, physical_id, properties, stack, logical_id)

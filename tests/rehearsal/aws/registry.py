@@ -75,11 +75,6 @@ class ResourceSchema:
         """Say whether the type has such a property, which `Fn::GetAtt` could then ask for."""
         return name in self._document["properties"]
 
-    @property
-    def replaced_before_created(self) -> bool:
-        """Whether AWS deletes the old resource first, so that both may have one name."""
-        return bool(self._document.get("replacementStrategy") == "delete_then_create")
-
     def own_identity(self, properties: Properties) -> Pointer | None:
         """Return the values that make a resource unique, where the template gives them all."""
         candidates = [self._document.get("primaryIdentifier", ())]
