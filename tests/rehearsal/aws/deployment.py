@@ -58,7 +58,7 @@ class Deployment:
     Attributes:
         root: The copy.
         config: What the configuration file holds; a test edits it before the next command.
-        runs: Every command so far.
+        runs: Every command so far; the folder `runs` keeps what each printed.
     """
 
     def __init__(
@@ -149,4 +149,7 @@ class Deployment:
             seconds=time.monotonic() - began,
         )
         self.runs.append(run)
+        kept = self.root / "runs" / f"{len(self.runs):02}-{arguments[0]}.txt"
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text(f"{run}\n{run.output}")
         return run
