@@ -1,6 +1,7 @@
 """One deployment's life, step by step, with what each step did."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,10 +39,8 @@ class Effect:
     Attributes:
         changes: What happened to resources, by the emulator's record.
         objects: What happened to the Kubernetes objects of the configuration, old or new.
-        foretold: What `cdk diff` said before.
     """
 
-    foretold: str
     changes: list[Change]
     objects: Difference
 
@@ -122,13 +121,12 @@ class Story:
         old_manifests, seen = self.manifests(), len(self.aws.changes())
         edit(self.deployment.config)
         self.deployment.synth().must_succeed()
-        foretold = self.deployment.diff().must_fail()
+        diff = self.deployment.diff().must_fail()
         self.deployment.deploy().must_succeed()
         self.must_be_as_rendered()
         ours = old_manifests.keys() | self.manifests().keys()
         new_objects = listed(self.cluster)
         effect = Effect(
-            foretold=foretold.output,
             changes=self.aws.changes()[seen:],
             objects=difference(
                 {key: item for key, item in old_objects.items() if key in ours},
@@ -141,6 +139,8 @@ class Story:
         done = {(change.stack, change.logical_id) for change in effect.changes}
         asked = template_changes(old_templates, self.deployment.outputs.templates())
         assert done == asked, f"not asked for: {done - asked}; not done: {asked - done}"
+        foretold = replacements_foretold(diff.output)
+        assert foretold == effect.replaced.keys(), f"cdk diff foretold {foretold} replacements"
         return effect
 
     def must_be_as_rendered(self) -> None:
@@ -171,6 +171,16 @@ class Story:
             else:
                 alive[place] = line["action"], line["type"], line["logical_id"]
         return sorted(alive.values())
+
+
+def replacements_foretold(diff: str) -> set[str]:
+    """Return the types of which `cdk diff` says that a resource is, or may be, replaced.
+
+    >>> replacements_foretold("[~] AWS::EKS::Nodegroup Eks/SystemNodes EksSystemNodes99 replace")
+    {'AWS::EKS::Nodegroup'}
+    """
+    marked = re.compile(r"^\[~\] (\S+) .* (?:replace|may be replaced)\s*$", re.MULTILINE)
+    return set(marked.findall(diff))
 
 
 def template_changes(

@@ -119,7 +119,7 @@ class Deployment:
 
     def diff(self) -> Run:
         """Compare the last synth with what is deployed; fails if that differs."""
-        return self._assembled("diff", "--all", "--fail")
+        return self._assembled("diff", "--fail")
 
     def destroy(self) -> Run:
         """Remove everything that the last synth knows."""

@@ -9,6 +9,7 @@ import re
 import secrets
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -183,6 +184,15 @@ class Request:
 Route = tuple[str, re.Pattern[str], Callable[[Request], Answer]]
 
 
+class _QuietServer(ThreadingHTTPServer):
+    """A server that keeps to itself why a client went away, such as one that trusts nobody."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report what is not the client's doing."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 def _server(routes: list[Route], grafana: ManagedGrafana) -> ThreadingHTTPServer:
     own = routes is _OWN_ROUTES
 
@@ -216,7 +226,7 @@ def _server(routes: list[Route], grafana: ManagedGrafana) -> ThreadingHTTPServer
         def log_message(self, *_: object) -> None:
             """Stay quiet."""
 
-    return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    return _QuietServer(("127.0.0.1", 0), Handler)
 
 
 def _route(  # noqa: PLR0913, PLR0917 - what a request consists of
