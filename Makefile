@@ -44,7 +44,7 @@ deploy: .venv/run $(CDK) ## deploy CONFIG to the AWS account in use
 test: lint types layers tests ## all that needs no cloud, no cluster and no GPU: style, types, layers, tests
 
 tests: .venv/dev $(CDK) ## the tests alone; ARGS="-k cache" chooses among them
-	@$(PYTHON) tools/engine_env.py || echo "no engine environment: the tests that need it will fail" >&2
+	@$(PYTHON) -m tools.engine_env || echo "no engine environment: the tests that need it will fail" >&2
 	@if command -v promtool >/dev/null; then $(RUN) -m pytest $(ARGS); else \
 	  echo "promtool is not on PATH (it comes with Prometheus): its tests are left out" >&2; \
 	  $(RUN) -m pytest -m "not promtool" $(ARGS); fi
@@ -85,7 +85,7 @@ controlplane: .venv/run ## the Kubernetes control plane of the rehearsal, built 
 	@$(RUN) -m tools.controlplane.build --kubernetes $(KUBERNETES)
 
 engine-env: ## vLLM's and LMCache's parsers, in a cache shared by all checkouts
-	@$(PYTHON) tools/engine_env.py
+	@$(PYTHON) -m tools.engine_env
 
 pins: ## resolve requirements*.txt and the router image anew from pyproject.toml
 	@$(PYTHON) tools/pins.py

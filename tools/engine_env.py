@@ -1,32 +1,21 @@
 """Builds the environment that holds vLLM's and LMCache's parsers, once per machine.
 
-It lives in the user's cache, named after the hash of requirements-engine.txt and the Python
-version, so that every checkout shares it. `.venv-engine` in the checkout is a link to it. A
-half-built one has no `complete` file and is rebuilt.
+It lives in the user's cache (see tools/once.py); `.venv-engine` in the checkout is a link to it.
 """
 
-import fcntl
-import hashlib
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from tools.once import built
+
 ROOT = Path(__file__).parents[1]
 PINS = ROOT / "requirements-engine.txt"
 LINK = ROOT / ".venv-engine"
 RECIPE = 1
 """Raised when `build` changes what it makes of the same pins."""
-
-
-def location() -> Path:
-    """Return where the environment for today's pins belongs."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kascade"
-    recipe = PINS.read_bytes() + f"{RECIPE} {sys.version}".encode()
-    return cache / f"engine-{hashlib.sha256(recipe).hexdigest()[:16]}"
 
 
 def pip(target: Path, *arguments: str, check: bool = True) -> bool:
@@ -64,25 +53,17 @@ def name_vllm(target: Path) -> None:
 
 def build(target: Path) -> None:
     """Build the environment from nothing."""
-    print(f"building the engine environment, once per machine: {target}", file=sys.stderr)
-    shutil.rmtree(target, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(target)], check=True)
     lines = PINS.read_text().splitlines()
     install(target, [line for line in lines if line and not line.startswith("#")])
     name_vllm(target)
-    (target / "complete").touch()
 
 
 def main() -> None:
     """Make sure the environment exists and the checkout's link points to it."""
-    target = location()
+    target = built("engine", PINS.read_bytes() + f"{RECIPE} ".encode(), build)
     if LINK.is_symlink() and LINK.readlink() != target:
         LINK.unlink()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (target / "complete").exists():
-            build(target)
     if not LINK.is_symlink():
         LINK.symlink_to(target, target_is_directory=True)
 

@@ -1,4 +1,4 @@
-"""Regenerates requirements.txt, requirements-dev.txt and the router image's requirements.txt.
+"""Regenerates requirements.txt, -dev.txt, -rehearsal.txt and the router image's requirements.txt.
 
 One resolution for every Python from 3.11 on and for Linux and macOS. The files name packages and
 versions only, never an index: they install through whatever index the machine is configured for.
@@ -14,15 +14,15 @@ UV = "uv==0.13.9"
 HEAD = "# Written by `make pins` from pyproject.toml.\n"
 
 
-def resolve(uv: str, source: str, *extra: str) -> str:
-    """Return the pinned closure of a file's requirements, one package a line."""
+def resolve(uv: str, *what: str) -> str:
+    """Return the pinned closure of a file's or a group's requirements, one package a line."""
     argv = [uv, "pip", "compile", "--universal", "--python-version=3.11", "--no-emit-index-url"]
-    argv += ["--no-header", "--quiet", "--upgrade", source, *extra]
+    argv += ["--no-header", "--quiet", "--upgrade", *what]
     return subprocess.run(argv, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def main() -> None:
-    """Write the three files, each a subset of the second, which names the tools as well."""
+    """Write the files; all but the rehearsal's are subsets of requirements-dev.txt."""
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run([sys.executable, "-m", "venv", scratch], check=True)
         python = str(Path(scratch, "bin", "python"))
@@ -35,8 +35,10 @@ def main() -> None:
         router = Path(scratch, "router.in")
         router.write_text("vllm-router\n")
         image = resolve(uv, str(router), f"--constraints={constraints}")
+        rehearsal = resolve(uv, "--group=pyproject.toml:rehearsal")  # an environment of its own
     (ROOT / "requirements.txt").write_text(f"{HEAD}-e .\n{strip(runtime)}")
     (ROOT / "requirements-dev.txt").write_text(f"{HEAD}-e .\n{strip(everything)}")
+    (ROOT / "requirements-rehearsal.txt").write_text(HEAD + strip(rehearsal))
     (ROOT / "images" / "router" / "requirements.txt").write_text(HEAD + strip(image))
 
 

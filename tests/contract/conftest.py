@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.checkout import CONFIGS
+from tests.checkout import CONFIGS
 
 # Programs for processes of their own.
 collect_ignore = ["engine_checks.py", "strict_app.py"]

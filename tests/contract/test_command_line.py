@@ -11,7 +11,7 @@ from tools.node import pinned_node
 
 import pytest
 
-from tests.contract.checkout import ROOT, copy_checkout
+from tests.checkout import ROOT, copy_checkout
 from tools.outputs import Document, Outputs
 
 CDK = ROOT / "tools" / "cdk" / "node_modules" / "aws-cdk" / "bin" / "cdk"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.checkout import CONFIGS, ROOT, copy_checkout, run_app
+from tests.checkout import CONFIGS, ROOT, copy_checkout, run_app
 
 # For the CDK's own tools, with traces that name jsii's scratch folder; nothing deploys from them.
 UNCOMPARED = (".metadata.json", "tree.json", "validation-report.json")

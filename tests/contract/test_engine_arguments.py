@@ -11,7 +11,7 @@ import pytest
 from kascade import ServingPlan
 from kascade.catalog.models import MODELS
 from kascade.sizing.plan import EnginePlan
-from tests.contract.checkout import CONFIGS
+from tests.checkout import CONFIGS
 from tests.contract.pods import after, arguments, containers
 from tools.outputs import Document, Outputs
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kascade import ServingPlan
-from tests.contract.checkout import copy_checkout, run_app
+from tests.checkout import copy_checkout, run_app
 from tools.outputs import Outputs
 
 STRICT = Path(__file__).with_name("strict_app.py")

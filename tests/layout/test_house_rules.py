@@ -123,6 +123,16 @@ def test_the_cdk_command_line_is_pinned_without_an_address() -> None:
     }
 
 
+def test_the_rehearsal_pins_leave_nothing_open_and_name_no_address() -> None:
+    lines = (ROOT / "requirements-rehearsal.txt").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#") and "==" not in line] == []
+    folder = ROOT / "tests" / "rehearsal" / "aws" / "node"
+    lock = json.loads((folder / "package-lock.json").read_text())["packages"]
+    wanted = json.loads((folder / "package.json").read_text())["dependencies"]
+    assert [name for name, entry in lock.items() if "resolved" in entry] == []
+    assert wanted == {name: lock[f"node_modules/{name}"]["version"] for name in wanted}
+
+
 def test_jsii_runs_on_the_pinned_node() -> None:
     environment = {key: value for key, value in os.environ.items() if key != "JSII_NODE"}
     code = "import tools.node, os; print(os.environ['JSII_NODE'])"

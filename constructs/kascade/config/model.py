@@ -465,7 +465,8 @@ class ServingConfig(Block):
         examples=[["us-west-2a", "us-west-2b"]],
         min_length=2,
         max_length=4,
-        description="Availability zones, at least two (EKS needs them).",
+        description="Availability zones, at least two (EKS needs them). Cannot be changed during "
+        "the life of a deployment: HyperPod keeps the subnets it was made with.",
     )
     account: Annotated[str, _matching(re.compile(r"[0-9]{12}"), "12 digits")] | None = Field(
         default=None,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tools.outputs import cdk_context
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 CONFIGS = sorted(p.stem for p in (ROOT / "config").glob("*.yaml") if p.stem != "reference")
 PARTS = ("app.py", "cdk.json", "config", "constructs", "k8s", "stacks", "tools")
 

@@ -1,0 +1,389 @@
+"""A deployment's life: made, changed, refused, replaced and removed, with the real command line.
+
+What is real here and what is played is in docs/decisions. The steps build on each other; one that
+fails ends the story. Nothing in them knows how long AWS takes.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.checkout import ROOT
+from tests.rehearsal.aws.callback import Callback, Listener
+from tests.rehearsal.aws.deployment import Deployment
+from tests.rehearsal.aws.emulator import Emulator
+from tests.rehearsal.aws.grafana import ManagedGrafana, Workspace
+from tests.rehearsal.inventory import Cluster, Key, listed, wait_until
+from tests.rehearsal.story import Story, write_down
+from tools.rehearsal_env import rehearsal_environment
+
+pytestmark = pytest.mark.rehearsal
+
+NAME = "kascade"
+CACHE = "kascade-cache"
+STACKS = [f"{NAME}-{part}" for part in ("network", "cluster", "serving", "observability")]
+SETTLE_SECONDS = 120
+"""Deleting a namespace, or a pod of a node that is gone, takes the controllers a while."""
+
+MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
+HYPERPOD, NODEGROUP = "AWS::SageMaker::Cluster", "AWS::EKS::Nodegroup"
+ENGINE: Key = ("Deployment", NAME, "qwen2-7b")
+ROUTER: Key = ("Deployment", NAME, "qwen2-7b-router")
+
+
+@pytest.fixture(scope="module")
+def story(
+    cluster: Cluster,
+    node_listener: Listener,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
+) -> Iterator[Story]:
+    """Bring AWS up beside the cluster; everything ends with the last step."""
+    scratch = tmp_path_factory.mktemp("rehearsal")
+    installed = rehearsal_environment()
+    config = yaml.safe_load((ROOT / "config" / "default.yaml").read_text())
+    config["models"][0]["instance_group"] = config["instance_groups"][0]["name"]
+    region = config["region"]
+    heard: list[dict[str, Any]] = []
+
+    def hear(event: dict[str, Any]) -> None:
+        heard.append(event)
+        node_listener(event)
+
+    grafana = ManagedGrafana(scratch / "grafana", python=installed.python, region=region)
+    before = listed(cluster)
+    with grafana, Callback(grafana.hear) as workspaces, Callback(hear) as nodes:
+        emulator = Emulator(
+            scratch / "aws",
+            installed=installed,
+            region=region,
+            kubeconfig=cluster.kubeconfig,
+            nodes_url=nodes.url,
+            grafana=grafana.environment(workspaces.url),
+        )
+        with emulator as aws:
+            deployment = Deployment(
+                scratch / "checkout", config=config, region=region, environment=aws.environment()
+            )
+            told = Story(
+                cluster=cluster,
+                aws=aws,
+                grafana=grafana,
+                deployment=deployment,
+                heard=heard,
+                before=before,
+            )
+            yield told
+    write_down(told.seconds, scratch / "seconds.txt")
+    capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else nullcontext():
+        print(f"\n{(scratch / 'seconds.txt').read_text()}", end="")
+
+
+@pytest.fixture
+def refusing(story: Story) -> Iterator[Callable[[Key], None]]:
+    """Give a way to have the API server refuse one object, until the test ends or says so."""
+    made: list[str] = []
+
+    def refuse(key: Key) -> None:
+        kind, _, name = key
+        policy = f"refuse-{name}"
+        story.cluster.kubectl(
+            "create", "--filename=-", stdin=json.dumps(_policy(policy, kind, name))
+        )
+        made.append(policy)
+        # The server takes a moment to obey a new policy.
+        probe = {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "selector": {"matchLabels": {"probe": "x"}},
+                "template": {
+                    "metadata": {"labels": {"probe": "x"}},
+                    "spec": {"containers": [{"name": "x", "image": "x"}]},
+                },
+            },
+        }
+
+        def admitted() -> bool:
+            try:
+                story.cluster.kubectl(
+                    "create", "--dry-run=server", "--filename=-", stdin=json.dumps(probe)
+                )
+            except Exception as error:
+                return "no room for it" not in str(error)
+            return True
+
+        assert not wait_until(admitted, timeout_seconds=30)
+
+    yield refuse
+    for policy in made:
+        story.cluster.kubectl(
+            "delete",
+            "--ignore-not-found",
+            "validatingadmissionpolicybinding,validatingadmissionpolicy",
+            policy,
+        )
+
+
+def _policy(policy: str, kind: str, name: str) -> dict[str, Any]:
+    rule = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": [f"{kind.lower()}s"],
+    }
+    group = "admissionregistration.k8s.io/v1"
+    return {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [
+            {
+                "apiVersion": group,
+                "kind": "ValidatingAdmissionPolicy",
+                "metadata": {"name": policy},
+                "spec": {
+                    "failurePolicy": "Fail",
+                    "matchConstraints": {"resourceRules": [rule]},
+                    "validations": [
+                        {
+                            "expression": f"object.metadata.name != '{name}'",
+                            "message": "no room for it",
+                        }
+                    ],
+                },
+            },
+            {
+                "apiVersion": group,
+                "kind": "ValidatingAdmissionPolicyBinding",
+                "metadata": {"name": policy},
+                "spec": {"policyName": policy, "validationActions": ["Deny"]},
+            },
+        ],
+    }
+
+
+def test_bootstrap(story: Story) -> None:
+    with story.step("bootstrap"):
+        story.deployment.bootstrap().must_succeed()
+        assert story.aws.stacks() == {"CDKToolkit": "CREATE_COMPLETE"}
+
+
+def test_a_first_deployment_that_fails_halfway_is_rolled_back(
+    story: Story, refusing: Callable[[Key], None]
+) -> None:
+    with story.step("a first deployment that the API server refuses in its last part"):
+        refusing(ROUTER)
+        run = story.deploy().must_fail()
+        assert "no room for it" in run.output
+        network, cluster, serving, observability = STACKS
+        stacks = story.aws.stacks()
+        assert (stacks[network], stacks[cluster]) == ("CREATE_COMPLETE", "CREATE_COMPLETE")
+        assert stacks[serving] == "ROLLBACK_COMPLETE"
+        assert observability not in stacks
+        refused = [c for c in story.aws.changes() if c.error]
+        assert [(c.action, c.stack, c.type) for c in refused] == [("create", serving, MANIFEST)]
+        # What had been applied before the refusal is gone; the platform, another stack's, stays.
+
+        def astray() -> set[Key]:
+            there = listed(story.cluster).keys() & story.manifests().keys()
+            return there ^ story.manifests("platform").keys()
+
+        assert wait_until(astray, timeout_seconds=SETTLE_SECONDS) == set()
+
+
+def test_the_retry_succeeds_even_over_an_object_that_stayed(story: Story) -> None:
+    with story.step("the retry: everything is made"):
+        key = ("ConfigMap", CACHE, "curvine-master")
+        stale = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": key[2], "namespace": key[1]},
+            "data": {"curvine-cluster.toml": "of an attempt that was killed"},
+        }
+        story.cluster.kubectl("create", "--filename=-", stdin=json.dumps(stale))
+        story.deploy().must_succeed()
+        assert story.aws.stacks() == {
+            "CDKToolkit": "CREATE_COMPLETE",
+            **dict.fromkeys(STACKS, "CREATE_COMPLETE"),
+        }
+        story.must_be_as_rendered()
+
+
+def test_nodes_were_there_before_what_runs_on_them(story: Story) -> None:
+    with story.step("what the deployment announced"):
+        assert [(event["action"], event["type"]) for event in story.heard] == [
+            ("create", NODEGROUP),
+            ("create", HYPERPOD),
+        ]
+        order = [c.type for c in story.aws.changes() if c.stack == f"{NAME}-cluster"]
+        agents = max(n for n, kind in enumerate(order) if kind == MANIFEST)
+        assert order.index(NODEGROUP) < order.index(HYPERPOD)
+        assert agents < order.index(HYPERPOD)
+
+
+def test_the_dashboards_are_in_grafana(story: Story) -> None:
+    with story.step("what Grafana holds"):
+        (workspace,) = story.grafana.workspaces.values()
+        assert list(workspace.folders) == ["kascade-kascade"]
+        rendered = story.dashboards()
+        assert workspace.dashboards.keys() == rendered.keys() != set()
+        for uid, board in rendered.items():
+            assert workspace.dashboards[uid] == {
+                **board,
+                "id": None,
+                "folderUid": "kascade-kascade",
+            }
+        (source,) = workspace.datasources.values()
+        assert source["url"] == story.aws.outputs(f"{NAME}-observability")[
+            "PrometheusEndpoint"
+        ].rstrip("/")
+        assert source["type"] == "grafana-amazonprometheus-datasource"
+        assert (len(workspace.accounts), workspace.tokens, workspace.refused) == (1, {}, 0)
+
+
+def test_more_replicas_on_more_nodes(story: Story) -> None:
+    with story.step("one more replica and instance"):
+
+        def edit(config: dict[str, Any]) -> None:
+            config["models"][0]["replicas"] = 3
+            config["instance_groups"][0]["count"] = 4
+
+        effect = story.change(edit)
+        assert effect.aws == {("update", HYPERPOD)}
+        assert effect.replaced == {}
+        assert effect.objects.changed == {ENGINE, ROUTER}
+        assert not effect.objects.created | effect.objects.deleted
+        assert story.live(*ENGINE)["spec"]["replicas"] == 3
+        last = story.heard[-1]
+        assert (last["type"], last["action"]) == (HYPERPOD, "update")
+        assert [int(g["InstanceCount"]) for g in last["properties"]["InstanceGroups"]] == [4]
+
+
+def _second_model(config: dict[str, Any]) -> None:
+    config["models"].append(
+        {
+            "name": "qwen25-7b",
+            "model": "Qwen/Qwen2.5-7B-Instruct",
+            "replicas": 1,
+            "instance_group": config["instance_groups"][0]["name"],
+        }
+    )
+
+
+def test_a_model_comes_and_goes(story: Story) -> None:
+    with story.step("a second model"):
+        came = story.change(_second_model)
+        assert {kind for _, kind in came.aws} == {"AWS::CloudFormation::WaitConditionHandle"}
+        assert came.replaced == {}
+        # The pool is shared among all replicas, so each engine's part of it shrinks.
+        assert came.objects.changed == {ENGINE}
+        assert {key for key in came.objects.created if "qwen25-7b" not in key[2]} == {
+            _bootstrap(came.objects.created)
+        }
+        assert came.objects.deleted == {_bootstrap(came.objects.deleted)}
+        kinds = {kind for kind, _, name in came.objects.created if "qwen25-7b" in name}
+        assert {"Deployment", "Service", "PersistentVolumeClaim", "NetworkPolicy"} <= kinds
+    with story.step("the second model removed"):
+        went = story.change(lambda config: config["models"].pop())
+        assert went.objects.created == came.objects.deleted
+        assert went.objects.deleted == came.objects.created
+        assert went.objects.changed == {ENGINE}
+        assert went.replaced == {}
+
+        def left() -> list[Key]:
+            return [key for key in listed(story.cluster) if "qwen25-7b" in key[2]]
+
+        assert wait_until(left, timeout_seconds=SETTLE_SECONDS) == []
+
+
+def _bootstrap(keys: frozenset[Key]) -> Key:
+    """Find the Job that makes the volumes' directories; its name follows from its content."""
+    (found,) = [key for key in keys if key[0] == "Job"]
+    assert found[1] == CACHE
+    assert found[2].startswith("curvine-bootstrap-")
+    return found
+
+
+def test_another_share_of_memory(story: Story) -> None:
+    with story.step("another tiered_storage_percentage"):
+
+        def edit(config: dict[str, Any]) -> None:
+            config["hyperpod"]["tiered_storage_percentage"] = 30
+
+        effect = story.change(edit)
+        assert effect.aws == {("update", HYPERPOD)}
+        assert effect.replaced == {}
+        assert effect.objects.changed == {ENGINE}
+        assert not effect.objects.created | effect.objects.deleted
+        tiered = story.heard[-1]["properties"]["TieredStorageConfig"]
+        assert int(tiered["InstanceMemoryAllocationPercentage"]) == 30
+
+
+def test_another_kubernetes_version(story: Story) -> None:
+    with story.step("the next Kubernetes version"):
+        effect = story.change(lambda config: config.update(kubernetes={"version": "1.35"}))
+        assert effect.aws == {("update", "AWS::EKS::Cluster"), ("update", "AWS::EKS::Addon")}
+        assert effect.replaced == {}
+        assert not effect.objects.created | effect.objects.deleted | effect.objects.changed
+        eks = story.aws.client("eks").describe_cluster(name=NAME)["cluster"]
+        assert eks["version"] == "1.35"
+
+
+def test_other_system_nodes_are_a_replacement(story: Story) -> None:
+    with story.step("another type of system node"):
+        heard = len(story.heard)
+
+        def edit(config: dict[str, Any]) -> None:
+            config["kubernetes"]["system_group"] = {"instance_type": "m5.xlarge"}
+
+        effect = story.change(edit)
+        assert effect.replaced == {NODEGROUP: ("InstanceTypes",)}
+        assert effect.aws == {("replace", NODEGROUP), ("delete", NODEGROUP)}
+        # The new group is there before the old one goes.
+        told = [(event["type"], event["action"]) for event in story.heard[heard:]]
+        assert told == [(NODEGROUP, "create"), (NODEGROUP, "delete")]
+
+
+def test_another_zone_would_replace_the_hyperpod_cluster_and_is_refused(story: Story) -> None:
+    with story.step("a third zone, refused and taken back"):
+        zones = list(story.deployment.config["zones"])
+        seen = len(story.aws.changes())
+        story.deployment.config["zones"] = [*zones, "us-west-2c"]
+        run = story.deploy().must_fail()
+        assert "custom-named resource requires replacing" in run.output
+        (refused,) = [c for c in story.aws.changes()[seen:] if c.error]
+        assert (refused.action, refused.type, refused.changed) == (
+            "replace",
+            HYPERPOD,
+            ("VpcConfig",),
+        )
+        assert story.aws.stacks()[f"{NAME}-cluster"] == "UPDATE_ROLLBACK_COMPLETE"
+        story.deployment.config["zones"] = zones
+        story.deploy().must_succeed()
+        story.must_be_as_rendered()
+
+
+def test_destroy_leaves_nothing(story: Story) -> None:
+    with story.step("destroy"):
+        story.deployment.destroy().must_succeed()
+        assert story.aws.stacks() == {"CDKToolkit": "CREATE_COMPLETE"}
+        assert story.orphans() == []
+
+        def left() -> set[Key]:
+            return listed(story.cluster).keys() ^ story.before.keys()
+
+        assert wait_until(left, timeout_seconds=SETTLE_SECONDS) == set()
+        assert story.grafana.workspaces == {}
+        # The function cleaned up after itself before the workspace went.
+        (closed,) = story.grafana.closed.values()
+        assert closed == Workspace()
+        buckets = [b["Name"] for b in story.aws.client("s3").list_buckets()["Buckets"]]
+        assert [name for name in buckets if not name.startswith("cdk-")] == []
+        groups = story.aws.client("logs").describe_log_groups()["logGroups"]
+        assert [group["logGroupName"] for group in groups] == []
