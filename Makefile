@@ -50,7 +50,7 @@ tests: .venv/dev $(CDK) ## the tests alone; ARGS="-k cache" chooses among them
 	  $(RUN) -m pytest -m "not promtool" $(ARGS); fi
 
 rehearse: .venv/dev $(CDK) ## deploy, change and destroy on a real Kubernetes API and an emulated AWS; needs Go, once
-	@$(RUN) -m pytest tests/rehearsal $(ARGS)
+	@$(RUN) -m pytest tests/rehearsal --numprocesses=2 --dist=loadscope --no-loadscope-reorder $(ARGS)
 
 lint: .venv/dev ## style and common mistakes
 	@$(BIN)/ruff check .

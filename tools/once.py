@@ -14,19 +14,19 @@ from pathlib import Path
 
 
 def location(kind: str, recipe: bytes) -> Path:
-    """Return where what the recipe makes belongs; the Python version is part of every recipe."""
+    """Return where what the recipe makes belongs."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kascade"
-    return cache / f"{kind}-{hashlib.sha256(recipe + sys.version.encode()).hexdigest()[:16]}"
+    return cache / f"{kind}-{hashlib.sha256(recipe).hexdigest()[:16]}"
 
 
 def built(kind: str, recipe: bytes, build: Callable[[Path], None]) -> Path:
     """Return the folder, after building it if it is not whole."""
     target = location(kind, recipe)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with target.with_suffix(".lock").open("w") as lock:
+    with target.with_name(f"{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (target / "complete").exists():
-            print(f"building the {kind} environment, once per machine: {target}", file=sys.stderr)
+            print(f"building {kind}, once per machine: {target}", file=sys.stderr, flush=True)
             shutil.rmtree(target, ignore_errors=True)
             build(target)
             (target / "complete").touch()

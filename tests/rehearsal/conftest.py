@@ -3,32 +3,73 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.contract.checkout import CONFIGS
+from tests.checkout import CONFIGS
 from tests.rehearsal.cluster import Cluster, own_cluster
 from tests.rehearsal.offered import offered_cluster
 from tests.rehearsal.rendered import CONFIGS as CONFIG_FOLDER
 from tests.rehearsal.rendered import Rendered
 from tools.controlplane.build import DEFAULT, BuildError, build, build_kwok
+from tools.rehearsal_env import rehearsal_environment
 
 KUBERNETES = os.environ.get("KUBERNETES") or DEFAULT
 OFFERED = os.environ.get("REHEARSAL_KUBECONFIG")
 
-_TABLE = pytest.StashKey[list[tuple[str, str, int, int, int]]]()
+_FIRST = "test_deploy"
+"""The longest file; it begins first, so that the other worker does all the rest meanwhile."""
+
+_SHARING = frozenset({"test_apply", "test_behaviour", "test_faults"})
+"""Files whose tests use the cluster that a configuration was installed into."""
+
+_PODS, _STEPS = "rehearsal_pods", "rehearsal_steps"
+_REPORT = pytest.StashKey[dict[str, list[Any]]]()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Build the programs before the first test, or say why there is no rehearsal."""
+    session.config.stash[_REPORT] = {_PODS: [], _STEPS: []}
+    if hasattr(session.config, "workerinput"):
+        return
     try:
         build_kwok() if OFFERED else build(KUBERNETES)
     except BuildError as error:
         pytest.exit(f"The rehearsal was NOT run. {error}", returncode=2)
-    session.config.stash[_TABLE] = []
+    rehearsal_environment()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand what a worker saw to the process that prints it."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput.update(session.config.stash[_REPORT])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Let tests that share a cluster run in one worker, and those of other files in any."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            installed = re.search(r"[\[-](\w+)\]$", nodeid)
+            return installed[1] if installed and Path(file).stem in _SHARING else file
+
+    return ByCluster(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a worker saw."""
+    for name, rows in node.config.stash[_REPORT].items():
+        rows.extend(getattr(node, "workeroutput", {}).get(name, []))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -42,8 +83,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         old = needed is not None and not OFFERED and _number(KUBERNETES) < _number(needed.args[0])
         own = OFFERED and next(item.iter_markers("own_control_plane"), None)
         (left_out if old or own else kept).append(item)
+    items[:] = sorted(kept, key=lambda item: item.path.stem != _FIRST)
     if left_out:
-        items[:] = kept
         config.hook.pytest_deselected(items=left_out)
 
 
@@ -65,13 +106,26 @@ def cluster(rendered: Rendered, pytestconfig: pytest.Config) -> Iterator[Cluster
         made.install(rendered)
         made.settle()
         rows = [(rendered.plan.name, *row) for row in made.table()]
-        pytestconfig.stash[_TABLE].extend(rows)
+        pytestconfig.stash[_REPORT][_PODS].extend(rows)
         yield made
+
+
+@pytest.fixture(scope="session")
+def steps(pytestconfig: pytest.Config) -> list[tuple[float, str]]:
+    """Seconds and name of each step of a deployment, to be printed at the end."""
+    return pytestconfig.stash[_REPORT][_STEPS]
 
 
 @pytest.fixture
 def empty_cluster() -> Iterator[Cluster]:
     """A cluster with nothing in it."""
+    with _empty_cluster() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def bare_cluster() -> Iterator[Cluster]:
+    """A cluster without a node, for AWS to bring them."""
     with _empty_cluster() as made:
         yield made
 
@@ -93,7 +147,12 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Print which pods found a node, for every configuration."""
-    rows = config.stash.get(_TABLE, [])
+    report: dict[str, list[Any]] = config.stash.get(_REPORT, {_PODS: [], _STEPS: []})
+    if report[_STEPS]:
+        terminalreporter.section("a deployment's life, seconds")
+    for seconds, step in report[_STEPS]:
+        terminalreporter.write_line(f"{seconds:8.1f}  {step}")
+    rows = sorted(map(tuple, report[_PODS]), key=lambda row: row[0])
     if not rows:
         return
     server = f"the cluster of {OFFERED}" if OFFERED else f"Kubernetes {KUBERNETES}"

@@ -14,7 +14,6 @@ import subprocess
 import tempfile
 import urllib.error
 import urllib.request
-from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -62,6 +61,7 @@ class ControlPlane:
         folder: Logs, certificates and etcd's data.
         kubeconfig: An administrator's; mode 600.
         kubectl: kubectl with that kubeconfig.
+        servers: What runs, in the order of its start.
         version: Version of Kubernetes, such as 1.34.4.
     """
 
@@ -81,7 +81,7 @@ class ControlPlane:
         self.folder = Path(tempfile.mkdtemp(prefix="kascade-rehearsal-"))
         self.kubeconfig = self.folder / "kubeconfig.yaml"
         self.kubectl = Kubectl(self.kubeconfig)
-        self._servers = ExitStack()
+        self.servers: list[Server] = []
 
     def __enter__(self) -> Self:
         """Start everything; return once the API answers and the default accounts are there."""
@@ -101,13 +101,15 @@ class ControlPlane:
         self._stop()
 
     def _stop(self) -> None:
-        self._servers.close()
+        for server in reversed(self.servers):
+            server.stop()
+        self.servers.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _run(self, name: str, *arguments: str) -> Server:
         program = self._programs.kubernetes / name
         server = Server(name, [program, *arguments], folder=self.folder)
-        self._servers.callback(server.stop)
+        self.servers.append(server)
         return server
 
     def _start(self) -> None:
@@ -203,7 +205,7 @@ class ControlPlane:
         )
         if self._simulate_nodes:
             kwok = start_kwok(self._programs.kwok, kubeconfig=self.kubeconfig, folder=self.folder)
-            self._servers.callback(kwok.stop)
+            self.servers.append(kwok)
 
 
 def _answers(address: str, certificate: Path, token: str, trust: ssl.SSLContext) -> bool:

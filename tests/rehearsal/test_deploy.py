@@ -6,19 +6,22 @@ fails ends the story. Nothing in them knows how long AWS takes.
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
 import yaml
 
+from kascade import plan_file
 from tests.checkout import ROOT
 from tests.rehearsal.aws.callback import Callback, Listener
 from tests.rehearsal.aws.deployment import Deployment
 from tests.rehearsal.aws.emulator import Emulator
 from tests.rehearsal.aws.grafana import ManagedGrafana, Workspace
-from tests.rehearsal.inventory import Cluster, Key, listed, wait_until
-from tests.rehearsal.story import Story, write_down
+from tests.rehearsal.cluster import Cluster
+from tests.rehearsal.instances import Instances
+from tests.rehearsal.inventory import Document, Key, listed, wait_until
+from tests.rehearsal.story import Story
 from tools.rehearsal_env import rehearsal_environment
 
 pytestmark = pytest.mark.rehearsal
@@ -37,10 +40,9 @@ ROUTER: Key = ("Deployment", NAME, "qwen2-7b-router")
 
 @pytest.fixture(scope="module")
 def story(
-    cluster: Cluster,
-    node_listener: Listener,
+    bare_cluster: Cluster,
     tmp_path_factory: pytest.TempPathFactory,
-    pytestconfig: pytest.Config,
+    steps: list[tuple[float, str]],
 ) -> Iterator[Story]:
     """Bring AWS up beside the cluster; everything ends with the last step."""
     scratch = tmp_path_factory.mktemp("rehearsal")
@@ -49,28 +51,32 @@ def story(
     config["models"][0]["instance_group"] = config["instance_groups"][0]["name"]
     region = config["region"]
     heard: list[dict[str, Any]] = []
+    listeners: list[Listener] = [heard.append]
 
     def hear(event: dict[str, Any]) -> None:
-        heard.append(event)
-        node_listener(event)
+        for listener in listeners:
+            listener(event)
 
+    bare_cluster.define_crds()
     grafana = ManagedGrafana(scratch / "grafana", python=installed.python, region=region)
-    before = listed(cluster)
+    before = listed(bare_cluster)
     with grafana, Callback(grafana.hear) as workspaces, Callback(hear) as nodes:
         emulator = Emulator(
             scratch / "aws",
             installed=installed,
             region=region,
-            kubeconfig=cluster.kubeconfig,
+            kubeconfig=bare_cluster.kubeconfig,
             nodes_url=nodes.url,
             grafana=grafana.environment(workspaces.url),
         )
         with emulator as aws:
+            plan = plan_file(ROOT / "config" / "default.yaml")
+            listeners.append(Instances(bare_cluster, plan, zones=partial(_zones, aws)).hear)
             deployment = Deployment(
                 scratch / "checkout", config=config, region=region, environment=aws.environment()
             )
             told = Story(
-                cluster=cluster,
+                cluster=bare_cluster,
                 aws=aws,
                 grafana=grafana,
                 deployment=deployment,
@@ -78,10 +84,13 @@ def story(
                 before=before,
             )
             yield told
-    write_down(told.seconds, scratch / "seconds.txt")
-    capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
-    with capture.global_and_fixture_disabled() if capture else nullcontext():
-        print(f"\n{(scratch / 'seconds.txt').read_text()}", end="")
+    steps.extend((seconds, name) for name, seconds in told.seconds.items())
+
+
+def _zones(aws: Emulator, subnets: list[str]) -> list[str]:
+    """Look up where subnets are."""
+    found = aws.client("ec2").describe_subnets(SubnetIds=subnets)["Subnets"]
+    return sorted(subnet["AvailabilityZone"] for subnet in found)
 
 
 @pytest.fixture
@@ -252,7 +261,7 @@ def test_more_replicas_on_more_nodes(story: Story) -> None:
 
         def edit(config: dict[str, Any]) -> None:
             config["models"][0]["replicas"] = 3
-            config["instance_groups"][0]["count"] = 4
+            config["instance_groups"][0]["count"] = 5
 
         effect = story.change(edit)
         assert effect.aws == {("update", HYPERPOD)}
@@ -262,7 +271,7 @@ def test_more_replicas_on_more_nodes(story: Story) -> None:
         assert story.live(*ENGINE)["spec"]["replicas"] == 3
         last = story.heard[-1]
         assert (last["type"], last["action"]) == (HYPERPOD, "update")
-        assert [int(g["InstanceCount"]) for g in last["properties"]["InstanceGroups"]] == [4]
+        assert [int(g["InstanceCount"]) for g in last["properties"]["InstanceGroups"]] == [5]
 
 
 def _second_model(config: dict[str, Any]) -> None:
@@ -281,8 +290,7 @@ def test_a_model_comes_and_goes(story: Story) -> None:
         came = story.change(_second_model)
         assert {kind for _, kind in came.aws} == {"AWS::CloudFormation::WaitConditionHandle"}
         assert came.replaced == {}
-        # The pool is shared among all replicas, so each engine's part of it shrinks.
-        assert came.objects.changed == {ENGINE}
+        assert came.objects.changed == frozenset()
         assert {key for key in came.objects.created if "qwen25-7b" not in key[2]} == {
             _bootstrap(came.objects.created)
         }
@@ -293,7 +301,7 @@ def test_a_model_comes_and_goes(story: Story) -> None:
         went = story.change(lambda config: config["models"].pop())
         assert went.objects.created == came.objects.deleted
         assert went.objects.deleted == came.objects.created
-        assert went.objects.changed == {ENGINE}
+        assert went.objects.changed == frozenset()
         assert went.replaced == {}
 
         def left() -> list[Key]:
@@ -369,6 +377,17 @@ def test_another_zone_would_replace_the_hyperpod_cluster_and_is_refused(story: S
         story.must_be_as_rendered()
 
 
+def _kept(item: Document) -> bool:
+    """Say whether this is the disk of a cache master, which outlives its deployment on purpose."""
+    spec = item.get("spec", {})
+    return (
+        item.get("kind") == "PersistentVolume"
+        and item["status"]["phase"] == "Released"
+        and spec["persistentVolumeReclaimPolicy"] == "Retain"
+        and spec["storageClassName"] == f"{NAME}-gp3"
+    )
+
+
 def test_destroy_leaves_nothing(story: Story) -> None:
     with story.step("destroy"):
         story.deployment.destroy().must_succeed()
@@ -376,7 +395,9 @@ def test_destroy_leaves_nothing(story: Story) -> None:
         assert story.orphans() == []
 
         def left() -> set[Key]:
-            return listed(story.cluster).keys() ^ story.before.keys()
+            there = listed(story.cluster)
+            changed = there.keys() ^ story.before.keys()
+            return {key for key in changed if not _kept(there.get(key, {}))}
 
         assert wait_until(left, timeout_seconds=SETTLE_SECONDS) == set()
         assert story.grafana.workspaces == {}

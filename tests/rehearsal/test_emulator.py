@@ -16,6 +16,7 @@ from tests.checkout import ROOT
 from tests.rehearsal.aws.callback import Callback
 from tests.rehearsal.aws.emulator import Emulator
 from tests.rehearsal.inventory import wait_until
+from tests.rehearsal.servers import listening
 from tools.rehearsal_env import RehearsalEnvironment, rehearsal_environment
 
 pytestmark = pytest.mark.rehearsal
@@ -111,14 +112,7 @@ def reasons(aws: Emulator, stack: str) -> list[str]:
 
 
 def test_it_listens_on_the_loopback_only(aws: Emulator) -> None:
-    listed = subprocess.run(
-        ["ss", "--no-header", "-ltnp"],  # noqa: S607
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    own = [line.split()[3] for line in listed.splitlines() if f"pid={aws.pid}," in line]
-    assert own == [aws.url.removeprefix("http://")]
+    assert listening(aws.pid) == {aws.url.removeprefix("http://")}
 
 
 def test_a_fault_deep_inside_is_refused_with_its_place(aws: Emulator) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.checkout import CONFIGS
+from tests.checkout import CONFIGS
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.rendered import Rendered, identity, read
 

@@ -9,8 +9,6 @@ compiles against one Kubernetes release only.
 """
 
 import argparse
-import fcntl
-import hashlib
 import os
 import platform
 import re
@@ -22,6 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from tools.once import built
 
 HERE = Path(__file__).parent
 DEFAULT: Final = "1.34"
@@ -57,12 +57,10 @@ class Module:
         return found[2]
 
     @property
-    def location(self) -> Path:
-        """Where the programs for today's pins belong."""
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kascade"
+    def recipe(self) -> bytes:
+        """All that decides what the programs are."""
         pins = (self.folder / "go.mod").read_bytes() + (self.folder / "go.sum").read_bytes()
-        recipe = f"{RECIPE} {platform.system()} {platform.machine()}".encode()
-        return cache / f"{self.folder.name}-{hashlib.sha256(pins + recipe).hexdigest()[:16]}"
+        return pins + f"{RECIPE} {platform.system()} {platform.machine()}".encode()
 
 
 STAGES: Final = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
@@ -124,17 +122,12 @@ def build(kubernetes: str = DEFAULT) -> Programs:
 
 
 def _ensure(module: Module) -> Path:
-    target = module.location
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.with_name(f"{target.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (target / "complete").exists():
-            shutil.rmtree(target, ignore_errors=True)
-            _compile(module, target)
-            if module is KWOK:
-                _collect_stages(target)
-            (target / "complete").touch()
-    return target
+    def make(target: Path) -> None:
+        _compile(module, target)
+        if module is KWOK:
+            _collect_stages(target)
+
+    return built(module.folder.name, module.recipe, make)
 
 
 def _compile(module: Module, target: Path) -> None:
@@ -146,11 +139,6 @@ def _compile(module: Module, target: Path) -> None:
             "as a fresh kind cluster: REHEARSAL_KUBECONFIG=PATH."
         )
         raise BuildError(msg)
-    print(
-        f"building {module.folder.name} {module.version} from source, once per machine: {target}",
-        file=sys.stderr,
-        flush=True,
-    )
     started = time.monotonic()
     major, minor, _ = module.version.split(".", 2)
     stamp = "k8s.io/component-base/version.git"
@@ -173,7 +161,8 @@ def _compile(module: Module, target: Path) -> None:
     for package, name in module.programs.items():
         built = target / _default_name(package)
         built.rename(target / name)
-    print(f"built in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    seconds = time.monotonic() - started
+    print(f"built {module.version} from source in {seconds:.0f} s", file=sys.stderr, flush=True)
 
 
 def _collect_stages(target: Path) -> None:

@@ -86,7 +86,7 @@ class AppliedManifests(Construct):
     Objects are applied in three waves: namespaces and what else has no namespace; accounts,
     rights, settings, claims, services; then whatever starts pods. Objects of one wave are applied
     at once, each by two Lambda invocations. Nothing waits for readiness, since there may be no
-    node yet; but a Job makes something that others need, so it is awaited.
+    node yet; but a Job makes something that others need, so it is awaited once the chart is applied.
 
     Attributes:
         barrier: Complete once all objects are applied and all Jobs have succeeded. Whatever comes
@@ -119,7 +119,7 @@ class AppliedManifests(Construct):
             manifest = self._apply(name, item, cluster)
             waves[_wave(item)].append(manifest)
             if item["kind"] == "Job":
-                jobs.append(self._await_job(name, item, manifest))
+                jobs.append(self._watch_job(name, item))
 
         # A wait condition handle does nothing and costs nothing. With one after each wave, an
         # object that comes or goes changes one list of dependencies, not that of every later one.
@@ -130,13 +130,22 @@ class AppliedManifests(Construct):
             for manifest in manifests:
                 manifest.node.add_dependency(*barriers[-1:])
             barriers.append(barrier)
-        self.barrier = barriers[-1]
-        self.barrier.node.add_dependency(*jobs)
+        self.barrier = self._await(jobs, barriers[-1])
 
-    def _await_job(
-        self, name: str, item: KubernetesObject, manifest: eks.KubernetesManifest
-    ) -> eks.KubernetesObjectValue:
-        value = eks.KubernetesObjectValue(
+    def _await(
+        self, jobs: Sequence[eks.KubernetesObjectValue], applied: cdk.CfnWaitConditionHandle
+    ) -> cdk.CfnWaitConditionHandle:
+        """Let Jobs be awaited once all is applied: one may wait for a server of the same wave."""
+        if not jobs:
+            return applied
+        done = cdk.CfnWaitConditionHandle(self, "Done")
+        for job in jobs:
+            job.node.add_dependency(applied)
+        done.node.add_dependency(*jobs)
+        return done
+
+    def _watch_job(self, name: str, item: KubernetesObject) -> eks.KubernetesObjectValue:
+        return eks.KubernetesObjectValue(
             self,
             f"{name}-Succeeded",
             cluster=self._cluster,
@@ -146,8 +155,6 @@ class AppliedManifests(Construct):
             json_path=".status.succeeded",
             timeout=_JOB_TIMEOUT,
         )
-        value.node.add_dependency(manifest)
-        return value
 
     def _apply(
         self, name: str, item: KubernetesObject, cluster: eks.ICluster
@@ -262,4 +269,4 @@ def _wave(item: KubernetesObject) -> str:
 def _resources(objects: Sequence[KubernetesObject]) -> int:
     """Resources of one chart: its objects, a watch on each Job, and the barriers."""
     jobs = len([item for item in objects if item.get("kind") == "Job"])
-    return len(objects) + jobs + len(_WAVES)
+    return len(objects) + jobs + len(_WAVES) + min(1, jobs)

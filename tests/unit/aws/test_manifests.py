@@ -152,8 +152,11 @@ def test_a_job_must_succeed_before_the_next_chart(tmp_path: Path) -> None:
         "metadata": {"name": "prepare", "namespace": "cache"},
         "spec": {},
     }
+    server = make_object("StatefulSet", "server", "cache")
     later = make_object("ConfigMap", "later", "serving")
-    synthesis = synthesize(tmp_path, make_plan(), charts={"cache": [job], "engine": [later]})
+    synthesis = synthesize(
+        tmp_path, make_plan(), charts={"cache": [job, server], "engine": [later]}
+    )
     (watch,) = synthesis.resources("serving", "Custom::AWSCDK-EKS-KubernetesObjectValue").items()
     name, resource = watch
     wanted = {
@@ -167,3 +170,5 @@ def test_a_job_must_succeed_before_the_next_chart(tmp_path: Path) -> None:
     order = position(synthesis, "serving")
     ids = {item["kind"]: key for key, item in applied(synthesis, "serving").items()}
     assert order[ids["Job"]] < order[name] < order[ids["ConfigMap"]]
+    # What the Job waits for may come in the same chart.
+    assert order[ids["StatefulSet"]] < order[name]
