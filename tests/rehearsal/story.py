@@ -145,14 +145,14 @@ class Story:
     def must_be_as_rendered(self) -> None:
         """Check that AWS and the API server hold what the last synth wrote, and that it runs."""
         self.deployment.diff().must_succeed()
+        self.cluster.forget_events()  # of before there were nodes
+        self.cluster.settle()
         manifests = self.manifests()
         live = listed(self.cluster)
         missing = manifests.keys() - live.keys()
         assert not missing, f"not in the API server: {sorted(missing)}"
         other = differing(self.cluster, manifests.values(), live)
         assert not other, f"other than rendered: {other}"
-        self.cluster.forget_events()  # of before there were nodes
-        self.cluster.settle()
 
     def live(self, kind: str, namespace: str, name: str) -> Any:
         """Return an object as the API server has it."""

@@ -38,11 +38,15 @@ def alive(pid: int) -> bool:
         return False
 
 
-def gone(pid: int, seconds: float = 15) -> bool:
+def becomes_true(fact: Callable[[], object], seconds: float = 15) -> bool:
     deadline = time.monotonic() + seconds
-    while alive(pid) and time.monotonic() < deadline:
+    while not fact() and time.monotonic() < deadline:
         time.sleep(0.1)
-    return not alive(pid)
+    return bool(fact())
+
+
+def gone(pid: int) -> bool:
+    return becomes_true(lambda: not alive(pid))
 
 
 def killed(starter: subprocess.Popen[str]) -> None:
@@ -84,6 +88,8 @@ def test_a_control_plane_listens_on_the_loopback_and_leaves_nothing() -> None:
     with ControlPlane(CHOSEN) as plane:
         pids = [server.pid for server in plane.servers]
         names = [server.name for server in plane.servers]
+        for pid in pids:
+            assert becomes_true(lambda pid=pid: listening(pid)), pid  # type: ignore[misc]
         addresses = {address for pid in pids for address in listening(pid)}
         folder = plane.folder
         assert plane.kubeconfig.stat().st_mode & 0o077 == 0

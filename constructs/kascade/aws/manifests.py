@@ -86,7 +86,7 @@ class AppliedManifests(Construct):
     Objects are applied in three waves: namespaces and what else has no namespace; accounts,
     rights, settings, claims, services; then whatever starts pods. Objects of one wave are applied
     at once, each by two Lambda invocations. Nothing waits for readiness, since there may be no
-    node yet; but a Job makes something that others need, so it is awaited once the chart is applied.
+    node yet; but a Job makes something that others need, so it is awaited after its whole chart.
 
     Attributes:
         barrier: Complete once all objects are applied and all Jobs have succeeded. Whatever comes
