@@ -109,5 +109,5 @@ clean: ## remove what synth, test and wheel left; environments stay
 	@touch $@
 
 $(CDK): tools/cdk/package-lock.json .venv/run
-	@$(BIN)/npm ci --prefix tools/cdk --silent --no-audit --no-fund --ignore-scripts
+	@$(BIN)/npm ci --prefix tools/cdk --loglevel=error --no-audit --no-fund --ignore-scripts
 	@touch $@

@@ -102,7 +102,9 @@ def install_node_packages(environment: RehearsalEnvironment) -> None:
     shutil.copytree(NODE_PACKAGES, target, ignore=shutil.ignore_patterns("node_modules"))
     npm = pinned_node().parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     argv = [str(environment.programs / "node"), str(npm), "ci", "--prefix", str(target)]
-    subprocess.run([*argv, "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], check=True)
+    subprocess.run(
+        [*argv, "--loglevel=error", "--no-audit", "--no-fund", "--ignore-scripts"], check=True
+    )
 
 
 def main() -> None:

@@ -150,7 +150,7 @@ def _compile(module: Module, target: Path) -> None:
     argv = [go, "build", "-mod=readonly", "-buildvcs=false", f"-ldflags={flags}"]
     argv += ["-o", f"{target}{os.sep}", *module.programs]
     target.mkdir()
-    environment = os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"}
+    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
     done = subprocess.run(
         argv, cwd=module.folder, env=environment, check=False, stderr=subprocess.PIPE, text=True
     )
