@@ -61,7 +61,7 @@ def build(target: Path) -> None:
 
 def main() -> None:
     """Make sure the environment exists and the checkout's link points to it."""
-    target = built("engine", PINS.read_bytes() + f"{RECIPE} ".encode(), build)
+    target = built("engine", PINS.read_bytes() + f"{RECIPE} {sys.version}".encode(), build)
     if LINK.is_symlink() and LINK.readlink() != target:
         LINK.unlink()
     if not LINK.is_symlink():
