@@ -50,7 +50,7 @@ tests: .venv/dev $(CDK) ## the tests alone; ARGS="-k cache" chooses among them
 	  $(RUN) -m pytest -m "not promtool" $(ARGS); fi
 
 rehearse: .venv/dev $(CDK) ## deploy, change and destroy on a real Kubernetes API and an emulated AWS; needs Go, once
-	@$(RUN) -m pytest tests/rehearsal --numprocesses=2 --dist=loadscope --no-loadscope-reorder $(ARGS)
+	@$(RUN) -m pytest tests/rehearsal --numprocesses=$(if $(REHEARSAL_KUBECONFIG),0,2) --dist=loadscope --no-loadscope-reorder $(ARGS)
 
 lint: .venv/dev ## style and common mistakes
 	@$(BIN)/ruff check .
@@ -82,7 +82,7 @@ wheel: .venv/run ## the library as dist/*.whl
 	@$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist . && ls dist/*.whl
 
 controlplane: .venv/run ## the Kubernetes control plane of the rehearsal, built from source into the same cache
-	@$(RUN) -m tools.controlplane.build --kubernetes $(KUBERNETES)
+	@$(RUN) -m tools.controlplane.build --kubernetes='$(subst ','\'',$(KUBERNETES))'
 
 engine-env: ## vLLM's and LMCache's parsers, in a cache shared by all checkouts
 	@$(PYTHON) -m tools.engine_env

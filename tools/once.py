@@ -15,13 +15,17 @@ from pathlib import Path
 
 def location(kind: str, recipe: bytes) -> Path:
     """Return where what the recipe makes belongs."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kascade"
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG specification has relative paths ignored.
+    cache = (given if given.is_absolute() else Path.home() / ".cache") / "kascade"
     return cache / f"{kind}-{hashlib.sha256(recipe).hexdigest()[:16]}"
 
 
 def built(kind: str, recipe: bytes, build: Callable[[Path], None]) -> Path:
     """Return the folder, after building it if it is not whole."""
     target = location(kind, recipe)
+    if (target / "complete").exists():
+        return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.with_name(f"{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

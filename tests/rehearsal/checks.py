@@ -7,28 +7,12 @@ works for every configuration. `problems` runs them all; no sentence means all i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
+from tests.rehearsal.flows import flows_are_as_meant
 from tests.rehearsal.kubectl import Kubectl, Object
+from tests.rehearsal.snapshot import Snapshot, matches
 
-KINDS: Final = (
-    "pods",
-    "nodes",
-    "namespaces",
-    "deployments",
-    "statefulsets",
-    "daemonsets",
-    "jobs",
-    "services",
-    "endpointslices",
-    "networkpolicies",
-    "poddisruptionbudgets",
-    "persistentvolumeclaims",
-    "resourcequotas",
-    "events",
-)
 _EXPECTED_WARNINGS: Final = frozenset(
     {
         "FailedScheduling",
@@ -42,59 +26,6 @@ _EXPECTED_WARNINGS: Final = frozenset(
 is reported by the check of its kind."""
 
 Check = Callable[["Snapshot"], Iterator[str]]
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """All objects of one moment."""
-
-    objects: tuple[Object, ...]
-
-    @classmethod
-    def take(cls, kubectl: Kubectl) -> Snapshot:
-        """Read the API server."""
-        return cls(tuple(kubectl.everywhere(KINDS)))
-
-    def of(self, kind: str) -> list[Object]:
-        """Return the objects of one kind."""
-        return [item for item in self.objects if item["kind"] == kind]
-
-    @cached_property
-    def namespaces(self) -> dict[str, Mapping[str, str]]:
-        """Labels of every namespace."""
-        return {
-            item["metadata"]["name"]: item["metadata"].get("labels", {})
-            for item in self.of("Namespace")
-        }
-
-    def pods(self, selector: Object, namespaces: Iterator[str] | list[str]) -> list[Object]:
-        """Return the living pods that a label selector chooses in some namespaces."""
-        chosen = set(namespaces)
-        return [
-            pod
-            for pod in self.of("Pod")
-            if pod["metadata"]["namespace"] in chosen
-            and matches(selector, pod["metadata"].get("labels", {}))
-            and pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}
-        ]
-
-
-def matches(selector: Object, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector chooses these labels; an empty one chooses all."""
-    for key, value in (selector.get("matchLabels") or {}).items():
-        if labels.get(key) != value:
-            return False
-    for term in selector.get("matchExpressions") or []:
-        key, operator, values = term["key"], term["operator"], term.get("values") or []
-        fits = {
-            "In": labels.get(key) in values,
-            "NotIn": labels.get(key) not in values,
-            "Exists": key in labels,
-            "DoesNotExist": key not in labels,
-        }[operator]
-        if not fits:
-            return False
-    return True
 
 
 def problems(kubectl: Kubectl) -> list[str]:
@@ -228,12 +159,14 @@ def policies_fit_pods(snapshot: Snapshot) -> Iterator[str]:
             for rule in spec.get("ingress") or []:
                 yield from _ports_exist(policy, "ingress", rule, pods)
         for rule in spec.get("egress") or []:
-            peers = [peer for peer in rule.get("to") or [] if "podSelector" in peer]
-            chosen = [pod for peer in peers for pod in _peer_pods(snapshot, peer, space)]
-            if peers and not chosen:
-                yield f"{named(policy)} lets pods reach none: no pod fits {peers[0]}."
-            elif peers and len(peers) == len(rule["to"]):
-                yield from _ports_exist(policy, "egress", rule, chosen)
+            for peer in rule.get("to") or []:
+                if "podSelector" not in peer:
+                    continue
+                chosen = _peer_pods(snapshot, peer, space)
+                if chosen:
+                    yield from _ports_exist(policy, "egress", rule, chosen)
+                elif not _finished(snapshot, peer["podSelector"], space):
+                    yield f"{named(policy)} lets pods reach none: no pod fits {peer}."
 
 
 def _finished(snapshot: Snapshot, selector: Object, namespace: str) -> bool:
@@ -298,8 +231,9 @@ def quotas_hold(snapshot: Snapshot) -> Iterator[str]:
         status = quota.get("status", {})
         if status.get("hard") != quota["spec"].get("hard"):
             yield f"{named(quota)} is not counted yet."
-        elif status.get("used") == status.get("hard"):
-            yield f"{named(quota)} is used up."
+        for name in sorted(status.get("hard", {})):
+            if status.get("used", {}).get(name) == status["hard"][name] != "0":
+                yield f"{named(quota)} has no {name} left."
 
 
 def no_warnings(snapshot: Snapshot) -> Iterator[str]:
@@ -319,6 +253,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     daemons_have_nodes,
     services_have_pods,
     policies_fit_pods,
+    flows_are_as_meant,
     budgets_protect,
     claims_bound,
     quotas_hold,

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.rehearsal.checks import Snapshot, problems, wanted_pods
+from tests.rehearsal.checks import problems, wanted_pods
 from tests.rehearsal.cloud import EbsProvisioner, aws_workloads
 from tests.rehearsal.controlplane import ControlPlane
 from tests.rehearsal.kubectl import Kubectl, Object
 from tests.rehearsal.nodes import NodeGroup, planned_groups
 from tests.rehearsal.rendered import Rendered, identity, read
+from tests.rehearsal.snapshot import Snapshot
 
 CRDS: Final = Path(__file__).with_name("crds")
 """One file for each kind of someone else's that a chart uses."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -11,16 +13,26 @@ from typing import Any
 
 import pytest
 
+from kascade import KascadeError, plan_file
 from tests.checkout import CONFIGS
 from tests.rehearsal.cluster import Cluster, own_cluster
-from tests.rehearsal.offered import offered_cluster
+from tests.rehearsal.kubectl import Kubectl
+from tests.rehearsal.offered import NotOfferedError, check_unused, offered_cluster
 from tests.rehearsal.rendered import CONFIGS as CONFIG_FOLDER
 from tests.rehearsal.rendered import Rendered
 from tools.controlplane.build import DEFAULT, BuildError, build, build_kwok
 from tools.rehearsal_env import rehearsal_environment
 
 KUBERNETES = os.environ.get("KUBERNETES") or DEFAULT
-OFFERED = os.environ.get("REHEARSAL_KUBECONFIG")
+_GIVEN = os.environ.get("REHEARSAL_KUBECONFIG")
+OFFERED = Path(_GIVEN).expanduser().resolve() if _GIVEN else None
+
+# A person's own AWS settings and proxy have nothing to do with servers on the loopback.
+for _name in [name for name in os.environ if name.startswith("AWS_")]:
+    del os.environ[_name]
+os.environ |= {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+for _name in ("NO_PROXY", "no_proxy"):
+    os.environ[_name] = ",".join(filter(None, [os.environ.get(_name), "127.0.0.1,localhost"]))
 
 _FIRST = "test_deploy"
 """The longest file; it begins first, so that the other worker does all the rest meanwhile."""
@@ -38,11 +50,24 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     session.config.stash[_REPORT] = {_PODS: [], _STEPS: []}
     if hasattr(session.config, "workerinput"):
         return
+    # A cancelled run, too, has folders to remove.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
+        for config in CONFIGS:
+            plan_file(CONFIG_FOLDER / f"{config}.yaml")
         build_kwok() if OFFERED else build(KUBERNETES)
-    except BuildError as error:
-        pytest.exit(f"The rehearsal was NOT run. {error}", returncode=2)
-    rehearsal_environment()
+        rehearsal_environment()
+        if OFFERED:
+            check_unused(Kubectl(OFFERED))
+    except (
+        BuildError,
+        KascadeError,
+        NotOfferedError,
+        OSError,
+        subprocess.CalledProcessError,
+    ) as error:
+        msg = f"The rehearsal was NOT run. {error}"
+        raise pytest.UsageError(msg) from None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -59,8 +84,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            installed = re.search(r"[\[-](\w+)\]$", nodeid)
-            return installed[1] if installed and Path(file).stem in _SHARING else file
+            installed = [name for name in CONFIGS if nodeid.endswith((f"[{name}]", f"-{name}]"))]
+            return max(installed, key=len) if installed and Path(file).stem in _SHARING else file
 
     return ByCluster(config, log)
 
@@ -81,7 +106,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.rehearsal)
         needed = next(item.iter_markers("needs_kubernetes"), None)
         old = needed is not None and not OFFERED and _number(KUBERNETES) < _number(needed.args[0])
-        own = OFFERED and next(item.iter_markers("own_control_plane"), None)
+        fixtures = getattr(item, "fixturenames", ())
+        own = OFFERED and (
+            next(item.iter_markers("own_control_plane"), None)
+            or "empty_cluster" in fixtures
+            or "bare_cluster" in fixtures
+        )
         (left_out if old or own else kept).append(item)
     items[:] = sorted(kept, key=lambda item: item.path.stem != _FIRST)
     if left_out:
@@ -105,7 +135,7 @@ def cluster(rendered: Rendered, pytestconfig: pytest.Config) -> Iterator[Cluster
     with _empty_cluster() as made:
         made.install(rendered)
         made.settle()
-        rows = [(rendered.plan.name, *row) for row in made.table()]
+        rows = [(rendered.file.stem, *row) for row in made.table()]
         pytestconfig.stash[_REPORT][_PODS].extend(rows)
         yield made
 
@@ -131,7 +161,7 @@ def bare_cluster() -> Iterator[Cluster]:
 
 
 def _empty_cluster() -> AbstractContextManager[Cluster]:
-    return offered_cluster(Path(OFFERED)) if OFFERED else own_cluster(KUBERNETES)
+    return offered_cluster(OFFERED) if OFFERED else own_cluster(KUBERNETES)
 
 
 @pytest.fixture

@@ -219,12 +219,3 @@ def _answers(address: str, certificate: Path, token: str, trust: ssl.SSLContext)
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError, ssl.SSLError):
         return False
-
-
-def environment_without_kubernetes() -> dict[str, str]:
-    """Return this process's environment without anything that could lead to a real cluster."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("KUBE", "AWS_", "HELM_"))
-    }

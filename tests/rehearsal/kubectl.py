@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,6 +18,15 @@ Object = dict[str, Any]
 _TIMEOUT_SECONDS: Final = 180
 _NOT_LISTED: Final = frozenset({"events", "componentstatuses", "endpoints"})
 """The last two are deprecated, and the API server says so at each use."""
+
+
+def environment_without_kubernetes() -> dict[str, str]:
+    """Return this process's environment without anything that could lead to another cluster."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("KUBE", "AWS_", "HELM_"))
+    }
 
 
 class KubectlError(Exception):
@@ -43,6 +53,7 @@ class Kubectl:
             capture_output=True,
             text=True,
             timeout=seconds,
+            env=environment_without_kubernetes(),
         )
 
     def __call__(
@@ -99,4 +110,5 @@ class Kubectl:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            env=environment_without_kubernetes(),
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.rehearsal.servers import Server, free_ports
+from tests.rehearsal.kubectl import environment_without_kubernetes
+from tests.rehearsal.servers import Server, ServerError, free_ports, listening
 
 NODE_LABEL: Final = "kwok.x-k8s.io/node"
 """A node that carries it is played by kwok; without it the node falls silent. A label, since kwok
@@ -17,7 +18,7 @@ LEASE_SECONDS: Final = 8
 def start_kwok(programs: Path, *, kubeconfig: Path, folder: Path) -> Server:
     """Start it for one cluster; the caller stops it."""
     (port,) = free_ports(1)
-    return Server(
+    server = Server(
         "kwok",
         [
             programs / "kwok",
@@ -30,4 +31,11 @@ def start_kwok(programs: Path, *, kubeconfig: Path, folder: Path) -> Server:
             f"--server-address=127.0.0.1:{port}",
         ],
         folder=folder,
+        environment=environment_without_kubernetes(),
     )
+    try:
+        server.wait_until(lambda: bool(listening(server.pid)), seconds=30)
+    except ServerError:
+        server.stop()
+        raise
+    return server

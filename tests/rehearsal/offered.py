@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.rehearsal.cloud import EbsProvisioner
 from tests.rehearsal.cluster import Cluster
-from tests.rehearsal.kubectl import Kubectl, Object
+from tests.rehearsal.kubectl import Kubectl, KubectlError, Object
 from tests.rehearsal.kwok import start_kwok
 from tools.controlplane.build import build_kwok
 
@@ -35,27 +35,55 @@ def offered_cluster(kubeconfig: Path) -> Iterator[Cluster]:
         NotOfferedError: Somebody uses the cluster.
     """
     kubectl = Kubectl(kubeconfig)
-    _check_unused(kubectl)
+    check_unused(kubectl)
     kinds = kubectl.kinds()
     before = {item["metadata"]["uid"] for item in kubectl.everywhere(kinds)}
     folder = Path(tempfile.mkdtemp(prefix="kascade-rehearsal-"))
     kwok = start_kwok(build_kwok(), kubeconfig=kubeconfig, folder=folder)
     try:
         with EbsProvisioner(kubectl):
-            yield Cluster(kubectl, patience=PATIENCE)
-            _delete_the_rest(kubectl, before)
+            try:
+                yield Cluster(kubectl, patience=PATIENCE)
+            finally:
+                _delete_the_rest(kubectl, before)
     finally:
         kwok.stop()
         shutil.rmtree(folder)
 
 
-def _check_unused(kubectl: Kubectl) -> None:
-    found = [item["metadata"]["name"] for item in kubectl.get("namespaces")]
-    if strange := sorted(set(found) - _OF_EVERY_CLUSTER):
+def check_unused(kubectl: Kubectl) -> None:
+    """Refuse a cluster that cannot be used, or that somebody uses.
+
+    Raises:
+        NotOfferedError: With the reason.
+    """
+    if not kubectl.kubeconfig.is_file() or not kubectl.kubeconfig.read_bytes().strip():
+        msg = f"{kubectl.kubeconfig} is no kubeconfig: there is no such file, or nothing in it."
+        raise NotOfferedError(msg)
+    try:
+        _check_contents(kubectl)
+    except KubectlError as error:
+        last = str(error).splitlines()[-1]
         msg = (
-            f"The cluster of {kubectl.kubeconfig} has the namespaces {', '.join(strange)}, so "
-            f"somebody uses it. The rehearsal deletes what comes into a cluster while it runs: "
-            f"offer it a fresh one, such as `kind create cluster` makes."
+            f"The cluster of {kubectl.kubeconfig} cannot be used: {last}. The rehearsal needs an "
+            f"administrator of a fresh cluster, such as `kind create cluster` makes."
+        )
+        raise NotOfferedError(msg) from None
+
+
+def _check_contents(kubectl: Kubectl) -> None:
+    found = [item["metadata"]["name"] for item in kubectl.get("namespaces")]
+    strange = [f"namespace {name}" for name in sorted(set(found) - _OF_EVERY_CLUSTER)]
+    strange += [
+        f"{item['kind']} {item['metadata']['name']}"
+        for item in kubectl.everywhere(["pods", "persistentvolumes"])
+        if item["metadata"].get("namespace") not in _OF_EVERY_CLUSTER - {"default"}
+    ]
+    if strange:
+        msg = (
+            f"The cluster of {kubectl.kubeconfig} has {', '.join(strange)}, so somebody uses it. "
+            f"The rehearsal deletes what comes into a cluster while it runs: offer it a fresh "
+            f"one, such as `kind create cluster` makes."
         )
         raise NotOfferedError(msg)
 

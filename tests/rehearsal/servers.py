@@ -95,9 +95,13 @@ class Server:
 
 def listening(pid: int) -> set[str]:
     """Return where a process accepts connections, such as ``127.0.0.1:6443``."""
+    try:
+        connections = psutil.Process(pid).net_connections(kind="inet")
+    except psutil.NoSuchProcess:
+        return set()
     return {
         f"{found.laddr.ip}:{found.laddr.port}"
-        for found in psutil.Process(pid).net_connections(kind="inet")
+        for found in connections
         if found.status == psutil.CONN_LISTEN
     }
 

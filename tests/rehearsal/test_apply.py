@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rehearsal.checks import Snapshot, matches, wanted_pods
+from tests.rehearsal.checks import wanted_pods
+from tests.rehearsal.cloud import EBS
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.kubectl import KubectlError, Object
 from tests.rehearsal.nodes import GROUP_LABEL, planned_groups
 from tests.rehearsal.rendered import Rendered, identity
+from tests.rehearsal.snapshot import Snapshot, matches
 
 
 def test_every_object_is_there(cluster: Cluster, rendered: Rendered) -> None:
@@ -125,6 +127,9 @@ def test_claims_have_the_volumes_meant_for_them(cluster: Cluster, rendered: Rend
         if item["kind"] == "PersistentVolume"
     }
     claims = cluster.kubectl.everywhere(["persistentvolumeclaims"])
+    volumes = {
+        item["metadata"]["name"]: item["spec"] for item in cluster.kubectl.get("persistentvolumes")
+    }
     masters = 0 if rendered.plan.curvine is None else rendered.plan.curvine.masters
     replicas = sum(engine.replicas for engine in rendered.plan.engines)
     assert len(claims) == len(static) + 2 * masters + replicas
@@ -132,6 +137,9 @@ def test_claims_have_the_volumes_meant_for_them(cluster: Cluster, rendered: Rend
         name, spec = claim["metadata"]["name"], claim["spec"]
         assert claim["status"]["phase"] == "Bound"
         assert spec["volumeName"] == static.get(name, f"pvc-{claim['metadata']['uid']}")
+        volume = volumes[spec["volumeName"]]
+        assert volume["storageClassName"] == spec["storageClassName"]
+        assert volume["csi"]["driver"] == ("curvine" if name in static else EBS)
 
 
 def test_a_second_apply_changes_nothing(cluster: Cluster, rendered: Rendered) -> None:
@@ -198,10 +206,14 @@ def test_mutating_admission_policies_are_served(cluster: Cluster) -> None:
     assert "mutatingadmissionpolicies.admissionregistration.k8s.io" in served
 
 
-def test_workloads_were_counted(cluster: Cluster, rendered: Rendered) -> None:
-    """The table printed at the end counts what the manifests hold."""
-    kinds = ("deployments", "statefulsets", "daemonsets", "jobs")
-    ours = {identity(item) for item in rendered.objects()}
-    live = [item for item in cluster.kubectl.everywhere(kinds) if identity(item) in ours]
-    assert all(wanted_pods(item) for item in live)
-    assert {item["kind"] for item in live} == {"Deployment", "StatefulSet", "DaemonSet", "Job"}
+def test_as_many_pods_are_wanted_as_the_manifests_say(cluster: Cluster, rendered: Rendered) -> None:
+    """The table printed at the end counts what the API server has; this is what it should have."""
+    kinds = ("deployments", "statefulsets", "jobs")
+    live = {identity(item): wanted_pods(item) for item in cluster.kubectl.everywhere(kinds)}
+    written = {
+        identity(item): item["spec"].get("replicas", 1)
+        for item in rendered.objects()
+        if item["kind"] in {"Deployment", "StatefulSet", "Job"}
+    }
+    assert written
+    assert {name: live[name] for name in written} == written

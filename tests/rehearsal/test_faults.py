@@ -142,6 +142,27 @@ def lost_policy(policy: Object) -> None:
     policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] = "engines"
 
 
+def other_port(policy: Object) -> None:
+    policy["spec"]["ingress"][0]["ports"][0]["port"] = 9000
+
+
+def no_udp(policy: Object) -> None:
+    ports = policy["spec"]["egress"][0]["ports"]
+    ports[:] = [port for port in ports if port["protocol"] != "UDP"]
+
+
+def no_egress(policy: Object) -> None:
+    policy["spec"]["egress"] = []
+
+
+def stranger(policy: Object) -> None:
+    policy["spec"]["ingress"][0]["from"] = [{"podSelector": {"matchLabels": {"app": "nobody"}}}]
+
+
+def open_door(policy: Object) -> None:
+    policy["spec"]["ingress"] = [{}]
+
+
 def lost_budget(budget: Object) -> None:
     budget["spec"]["selector"]["matchLabels"]["app.kubernetes.io/instance"] = "nobody"
 
@@ -165,6 +186,11 @@ NOTICED = [
     Mistake("NetworkPolicy", wrong_port_name, "allows ingress on port m-vlm"),
     Mistake("NetworkPolicy", wrong_peer, "lets pods reach none", name="allow-dns"),
     Mistake("NetworkPolicy", lost_policy, f"NetworkPolicy kascade/{ENGINE} chooses no pod"),
+    Mistake("NetworkPolicy", other_port, "worker kascade to master kascade", name="curvine-master"),
+    Mistake("NetworkPolicy", no_udp, "on 53/UDP from happening: no egress", name="allow-dns"),
+    Mistake("NetworkPolicy", no_egress, "no egress rule allows it", name=f"{ENGINE}-router"),
+    Mistake("NetworkPolicy", stranger, f"to engine {ENGINE} on m-vllm/TCP from happening"),
+    Mistake("NetworkPolicy", open_door, f"let pod coredns to engine {ENGINE} on m-vllm/TCP"),
     Mistake("PodDisruptionBudget", lost_budget, "protects no pod"),
     Mistake("PodDisruptionBudget", rigid_budget, "lets no pod go"),
     Mistake("DaemonSet", nowhere, "curvine-worker-gpu finds no node", name="curvine-worker-gpu"),

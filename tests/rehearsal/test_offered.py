@@ -33,7 +33,7 @@ def test_a_cluster_in_use_is_refused() -> None:
     with ControlPlane(KUBERNETES, simulate_nodes=False) as plane:
         plane.kubectl("create", "namespace", "payroll")
         with (
-            pytest.raises(NotOfferedError, match="has the namespaces payroll"),
+            pytest.raises(NotOfferedError, match="has namespace payroll, so somebody uses it"),
             offered_cluster(plane.kubeconfig),
         ):
             pass

@@ -130,7 +130,7 @@ def test_without_go_or_a_cluster_the_ring_says_that_it_was_not_run(tmp_path: Pat
         text=True,
     )
     said = done.stdout + done.stderr
-    assert done.returncode == 2
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "The rehearsal was NOT run." in said
     assert "there is no `go` on PATH" in said
     assert "REHEARSAL_KUBECONFIG" in said

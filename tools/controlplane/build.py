@@ -149,18 +149,25 @@ def _compile(module: Module, target: Path) -> None:
     # make the same pins another build.
     argv = [go, "build", "-mod=readonly", "-buildvcs=false", f"-ldflags={flags}"]
     argv += ["-o", f"{target}{os.sep}", *module.programs]
-    target.mkdir()
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
-    done = subprocess.run(
-        argv, cwd=module.folder, env=environment, check=False, stderr=subprocess.PIPE, text=True
-    )
+    try:
+        target.mkdir()
+        done = subprocess.run(
+            argv, cwd=module.folder, env=environment, check=False, stderr=subprocess.PIPE, text=True
+        )
+    except OSError as error:
+        msg = f"{go} could not be started, or {target} not be written: {error}."
+        raise BuildError(msg) from None
     if done.returncode:
         tail = "\n".join(done.stderr.splitlines()[-20:])
         msg = f"Go could not build {module.folder.name} {module.version}:\n{tail}"
         raise BuildError(msg)
     for package, name in module.programs.items():
-        built = target / _default_name(package)
-        built.rename(target / name)
+        made = target / _default_name(package)
+        if not made.exists():
+            msg = f"{go} said nothing, but did not make {made.name} of {package}. Is it Go?"
+            raise BuildError(msg)
+        made.rename(target / name)
     seconds = time.monotonic() - started
     print(f"built {module.version} from source in {seconds:.0f} s", file=sys.stderr, flush=True)
 
@@ -187,7 +194,7 @@ def main() -> int:
     )
     try:
         programs = build(parser.parse_args().kubernetes)
-    except BuildError as error:
+    except (BuildError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     print(programs.kubernetes)
