@@ -68,7 +68,7 @@ def privileged(deployment: Object) -> None:
 REFUSED = [
     Mistake("Deployment", other_labels, "`selector` does not match template `labels`"),
     Mistake("Deployment", other_selector, "field is immutable"),
-    Mistake("StorageClass", other_type, "updates to parameters are forbidden", name="kascade-gp3"),
+    Mistake("StorageClass", other_type, "forbidden|immutable", name="kascade-gp3"),
     Mistake("Deployment", long_label, "must be no more than 63"),
     Mistake("Job", other_template, "field is immutable", name=""),
     Mistake("Deployment", privileged, "would violate PodSecurity"),
