@@ -22,7 +22,7 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
   controlplane engine-env pins clean
 
 help: ## print the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff and deploy (default: $(CONFIG))"
 	@echo "  KUBERNETES=1.36 chooses the server of rehearse and controlplane (default: $(KUBERNETES));"
 	@echo "  REHEARSAL_KUBECONFIG=PATH offers rehearse an empty cluster instead of one of its own"
@@ -81,10 +81,10 @@ bench: .venv/run $(CDK) ## what a synth and a plan cost, against a bare CDK app 
 wheel: .venv/run ## the library as dist/*.whl
 	@$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist . && ls dist/*.whl
 
-controlplane: .venv/run ## the Kubernetes control plane of the rehearsal, built from source into the same cache
+controlplane: .venv/run ## the Kubernetes control plane of the rehearsal, built from source into ~/.cache/kascade; where it is
 	@$(RUN) -m tools.controlplane.build --kubernetes='$(subst ','\'',$(KUBERNETES))'
 
-engine-env: ## vLLM's and LMCache's parsers, in a cache shared by all checkouts
+engine-env: ## vLLM's and LMCache's parsers, in ~/.cache/kascade
 	@$(PYTHON) -m tools.engine_env
 
 pins: ## resolve requirements*.txt and the router image anew from pyproject.toml

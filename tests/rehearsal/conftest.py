@@ -40,14 +40,14 @@ _FIRST = "test_deploy"
 _SHARING = frozenset({"test_apply", "test_behaviour", "test_faults"})
 """Files whose tests use the cluster that a configuration was installed into."""
 
-_PODS, _STEPS = "rehearsal_pods", "rehearsal_steps"
+_PODS, _STEPS, _LEFT_OUT = "rehearsal_pods", "rehearsal_steps", "rehearsal_left_out"
 _REPORT = pytest.StashKey[dict[str, list[Any]]]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Build the programs before the first test, or say why there is no rehearsal."""
-    session.config.stash[_REPORT] = {_PODS: [], _STEPS: []}
+    session.config.stash[_REPORT] = {_PODS: [], _STEPS: [], _LEFT_OUT: []}
     if hasattr(session.config, "workerinput"):
         return
     # A cancelled run, too, has folders to remove.
@@ -114,6 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         )
         (left_out if old or own else kept).append(item)
     items[:] = sorted(kept, key=lambda item: item.path.stem != _FIRST)
+    config.stash[_REPORT][_LEFT_OUT] += [item.nodeid for item in left_out]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
 
@@ -177,7 +178,12 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Print which pods found a node, for every configuration."""
-    report: dict[str, list[Any]] = config.stash.get(_REPORT, {_PODS: [], _STEPS: []})
+    report: dict[str, list[Any]] = config.stash.get(_REPORT, {_PODS: [], _STEPS: [], _LEFT_OUT: []})
+    if report[_LEFT_OUT]:
+        why = "an offered cluster" if OFFERED else f"Kubernetes {KUBERNETES}"
+        terminalreporter.section(f"left out, since {why} cannot show it")
+    for name in dict.fromkeys(report[_LEFT_OUT]):
+        terminalreporter.write_line(name)
     if report[_STEPS]:
         terminalreporter.section("a deployment's life, seconds")
     for seconds, step in report[_STEPS]:

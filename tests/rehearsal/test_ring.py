@@ -132,7 +132,7 @@ def test_without_go_or_a_cluster_the_ring_says_that_it_was_not_run(tmp_path: Pat
     said = done.stdout + done.stderr
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "The rehearsal was NOT run." in said
-    assert "there is no `go` on PATH" in said
+    assert "There is no `go` on PATH" in said
     assert "REHEARSAL_KUBECONFIG" in said
     assert "Traceback" not in said
 

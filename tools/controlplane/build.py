@@ -134,9 +134,9 @@ def _compile(module: Module, target: Path) -> None:
     go = shutil.which("go")
     if go is None:
         msg = (
-            "The rehearsal cannot build its control plane: there is no `go` on PATH. Install Go "
-            "1.26 or newer (https://go.dev/dl), or name the kubeconfig of an empty cluster, such "
-            "as a fresh kind cluster: REHEARSAL_KUBECONFIG=PATH."
+            f"There is no `go` on PATH to build {module.folder.name} {module.version} with. "
+            "Install Go 1.26 or newer (https://go.dev/dl). An empty cluster of yours, by "
+            "REHEARSAL_KUBECONFIG=PATH, spares building Kubernetes, not building kwok."
         )
         raise BuildError(msg)
     started = time.monotonic()
