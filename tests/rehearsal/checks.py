@@ -7,6 +7,7 @@ works for every configuration. `problems` runs them all; no sentence means all i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from tests.rehearsal.flows import flows_are_as_meant
@@ -24,6 +25,9 @@ _EXPECTED_WARNINGS: Final = frozenset(
 )
 """A wait, or two controllers that met and of which one tried again; what is still wrong afterwards
 is reported by the check of its kind."""
+
+_FRESH: Final = timedelta(seconds=20)
+"""A warning that was not repeated for so long is over."""
 
 Check = Callable[["Snapshot"], Iterator[str]]
 
@@ -237,14 +241,23 @@ def quotas_hold(snapshot: Snapshot) -> Iterator[str]:
 
 
 def no_warnings(snapshot: Snapshot) -> Iterator[str]:
-    """No controller warned of anything."""
+    """No controller warns of anything: one that met another says so once, and tries again."""
+    since = datetime.now(UTC) - _FRESH
     for event in snapshot.of("Event"):
-        if event.get("type") == "Warning" and event["reason"] not in _EXPECTED_WARNINGS:
+        if event.get("type") != "Warning" or event["reason"] in _EXPECTED_WARNINGS:
+            continue
+        if _last_seen(event) > since:
             about = event["involvedObject"]
             yield (
                 f"{about['kind']} {about.get('namespace', '')}/{about['name']}: {event['reason']}: "
                 f"{event['message']}"
             )
+
+
+def _last_seen(event: Object) -> datetime:
+    series = (event.get("series") or {}).get("lastObservedTime")
+    seen = series or event.get("lastTimestamp") or event.get("eventTime")
+    return datetime.fromisoformat(seen or event["metadata"]["creationTimestamp"])
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -215,5 +215,5 @@ def test_a_surge_on_full_gpus_never_completes(restored: Cluster, rendered: Rende
     restored.kubectl.apply([broken.find("Deployment", ENGINE)], "--force-conflicts")
     with pytest.raises(KubectlError, match="timed out"):
         restored.kubectl(
-            "rollout", "status", f"deployment/{ENGINE}", "-n", "kascade", "--timeout=15s"
+            "rollout", "status", f"deployment/{ENGINE}", "-n", "kascade", "--timeout=6s"
         )

@@ -53,15 +53,15 @@ def killed(starter: subprocess.Popen[str]) -> None:
     starter.kill()
 
 
-def interrupted(starter: subprocess.Popen[str]) -> None:
-    os.killpg(starter.pid, signal.SIGINT)
+def terminated(starter: subprocess.Popen[str]) -> None:
+    os.killpg(starter.pid, signal.SIGTERM)
 
 
 def group_killed(starter: subprocess.Popen[str]) -> None:
     os.killpg(starter.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("end", [killed, interrupted, group_killed])
+@pytest.mark.parametrize("end", [killed, terminated, group_killed])
 def test_a_server_ends_with_its_starter(
     end: Callable[[subprocess.Popen[str]], None], tmp_path: Path
 ) -> None:
@@ -75,12 +75,15 @@ def test_a_server_ends_with_its_starter(
         text=True,
     )
     assert starter.stdout is not None
-    pid = int(starter.stdout.readline())
-    assert alive(pid)
-    end(starter)
-    starter.wait(10)
-    starter.stdout.close()
-    assert gone(pid)
+    try:
+        pid = int(starter.stdout.readline())
+        assert alive(pid)
+        end(starter)
+        starter.wait(10)
+        assert gone(pid)
+    finally:
+        starter.kill()
+        starter.stdout.close()
 
 
 @pytest.mark.own_control_plane
