@@ -15,7 +15,6 @@ import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import tools.node  # noqa: F401 - names the Node that makes a key
@@ -84,7 +83,7 @@ class ControlPlane:
         self.servers: list[Server] = []
 
     def __enter__(self) -> Self:
-        """Start everything; return once the API answers and the default accounts are there."""
+        """Start everything; return once the API answers. Controllers are up a few seconds later."""
         try:
             self._start()
         except BaseException:
@@ -92,12 +91,7 @@ class ControlPlane:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def _stop(self) -> None:
@@ -173,7 +167,7 @@ class ControlPlane:
             "--endpoint-reconciler-type=none",
             "--allow-privileged=true",
             # As EKS has it, beside the defaults; NodeRestriction needs real kubelets.
-            "--enable-admission-plugins=ExtendedResourceToleration,OwnerReferencesPermissionEnforcement",
+            "--enable-admission-plugins=ExtendedResourceToleration",
             f"--default-not-ready-toleration-seconds={TOLERATION_SECONDS}",
             f"--default-unreachable-toleration-seconds={TOLERATION_SECONDS}",
         )

@@ -14,13 +14,7 @@ Key = tuple[str, str, str]
 Document = Mapping[str, Any]
 
 # Of no template, and never at rest.
-_RESTLESS = {
-    "componentstatuses",
-    "endpoints",
-    "events",
-    "events.events.k8s.io",
-    "leases.coordination.k8s.io",
-}
+_RESTLESS = "leases.coordination.k8s.io"
 
 # What controllers write into objects of others.
 _BINDING = ("volumeName", "claimRef", "nodeName")
@@ -49,10 +43,8 @@ def key_of(item: Document) -> Key:
 
 def listed(cluster: Cluster) -> dict[Key, Document]:
     """Return every object of every kind that can be listed."""
-    kinds = set(cluster.kubectl("api-resources", "--verbs=list", "--output=name").split())
-    wanted = ",".join(sorted(kinds - _RESTLESS))
-    items = json.loads(cluster.kubectl("get", wanted, "--all-namespaces", "--output=json"))["items"]
-    return {key_of(item): item for item in items}
+    kinds = [kind for kind in cluster.kubectl.kinds() if kind != _RESTLESS]
+    return {key_of(item): item for item in cluster.kubectl.everywhere(kinds)}
 
 
 def difference(before: Mapping[Key, Document], after: Mapping[Key, Document]) -> Difference:

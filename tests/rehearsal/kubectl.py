@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 import yaml
 
+from tests.rehearsal.process import local_environment
 from tools.rehearsal_env import rehearsal_environment
 
 Object = dict[str, Any]
@@ -18,15 +18,6 @@ Object = dict[str, Any]
 _TIMEOUT_SECONDS: Final = 180
 _NOT_LISTED: Final = frozenset({"events", "componentstatuses", "endpoints"})
 """The last two are deprecated, and the API server says so at each use."""
-
-
-def environment_without_kubernetes() -> dict[str, str]:
-    """Return this process's environment without anything that could lead to another cluster."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("KUBE", "AWS_", "HELM_"))
-    }
 
 
 class KubectlError(Exception):
@@ -53,7 +44,7 @@ class Kubectl:
             capture_output=True,
             text=True,
             timeout=seconds,
-            env=environment_without_kubernetes(),
+            env=local_environment(),
         )
 
     def __call__(
@@ -110,5 +101,5 @@ class Kubectl:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=environment_without_kubernetes(),
+            env=local_environment(),
         )

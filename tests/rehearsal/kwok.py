@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.rehearsal.kubectl import environment_without_kubernetes
+from tests.rehearsal.process import local_environment
 from tests.rehearsal.servers import Server, ServerError, free_ports, listening
 
 NODE_LABEL: Final = "kwok.x-k8s.io/node"
@@ -31,7 +31,7 @@ def start_kwok(programs: Path, *, kubeconfig: Path, folder: Path) -> Server:
             f"--server-address=127.0.0.1:{port}",
         ],
         folder=folder,
-        environment=environment_without_kubernetes(),
+        environment=local_environment(),
     )
     try:
         server.wait_until(lambda: bool(listening(server.pid)), seconds=30)

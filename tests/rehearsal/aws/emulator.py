@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import time
 import urllib.error
@@ -10,13 +9,13 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 import boto3
 import cfnlint
 
-from tests.rehearsal.aws.process import end_group, local_environment
+from tests.rehearsal.process import end_group, local_environment
+from tests.rehearsal.servers import free_ports
 from tools.rehearsal_env import RehearsalEnvironment
 
 ROOT = Path(__file__).parents[3]
@@ -84,7 +83,7 @@ class Emulator:
         self._scratch = scratch
         self._installed = installed
         self._record = scratch / "record.jsonl"
-        self._port = _free_port()
+        (self._port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
         self._log_file: IO[bytes] | None = None
         self._told = {"REHEARSAL_KUBECONFIG": str(kubeconfig), **(grafana or {})}
@@ -139,16 +138,11 @@ class Emulator:
         try:
             self._await_health()
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is not None:
             end_group(self._process)
             self._process = None
@@ -254,10 +248,3 @@ class Emulator:
         tail = self.log.read_text(errors="replace")[-LOG_TAIL:]
         message = f"The AWS emulator {problem}. Its log ends with:\n{tail}"
         raise EmulatorError(message)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
