@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kascade.errors import EXIT_INVALID, KascadeError, unwritable
@@ -21,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = _parser().parse_args(argv)
     try:
-        return _plan(arguments.config, json_path=arguments.json)
+        run: Callable[[argparse.Namespace], int] = arguments.run
+        return run(arguments)
     except KascadeError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_INVALID
@@ -42,16 +43,17 @@ def _parser() -> argparse.ArgumentParser:
     plan = verbs.add_parser("plan", help="show every number that follows from a configuration")
     plan.add_argument("config", type=Path, help="the configuration file, such as config/fleet.yaml")
     plan.add_argument("--json", type=Path, help="also write the plan to this file")
+    plan.set_defaults(run=_plan)
     return parser
 
 
-def _plan(config: Path, *, json_path: Path | None) -> int:
+def _plan(arguments: argparse.Namespace) -> int:
     from kascade.cli.plan_view import show_plan  # noqa: PLC0415  (rich is slow to import)
     from kascade.sizing.document import write_plan  # noqa: PLC0415
     from kascade.sizing.planner import plan_file  # noqa: PLC0415
 
-    plan = plan_file(config)
-    show_plan(plan, source=str(config))
-    if json_path is not None:
-        write_plan(plan, json_path)
+    plan = plan_file(arguments.config)
+    show_plan(plan, source=str(arguments.config))
+    if arguments.json is not None:
+        write_plan(plan, arguments.json)
     return 0

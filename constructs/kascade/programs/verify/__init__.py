@@ -1,0 +1,1 @@
+"""Proof that a second replica answers from what the first one computed."""
