@@ -2,7 +2,7 @@
 
 Runs in the engine environment (`make engine-env`), which holds those two and nothing of ours:
 
-    .venv-engine/bin/python tests/contract/engine_checks.py < job.json > results.json
+    .venv-engine/bin/python -m tests.contract.engine_checks < job.json > results.json
 
 A job maps names to arguments: {"vllm": {NAME: {"argv": [...], "shape": {...}}}, "lmcache": {NAME:
 [...]}}. A result is {"refused": "why"} or what was understood. No engine is started, and no GPU,
@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tools.local.model import write_model
+
 os.environ |= {
     "DO_NOT_TRACK": "1",
     "HF_HUB_OFFLINE": "1",
@@ -37,45 +39,6 @@ Document = dict[str, Any]
 
 class RefusedError(Exception):
     """A parser said no, in these words."""
-
-
-# --- A model folder without weights ----------------------------------------------------------
-
-
-def write_model(folder: Path, shape: Document) -> None:
-    """Write a folder that vLLM takes for a model of that shape."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    specials = ["<pad>", "<s>", "</s>", "<unk>"]
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: index for index, token in enumerate([*specials, *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token=specials[3]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(specials)
-    tokenizer.save(str(folder / "tokenizer.json"))
-
-    context = shape["max_position_embeddings"]
-    names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-    ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-    files: dict[str, Document] = {
-        "tokenizer_config.json": names
-        | {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": context},
-        "generation_config.json": {"bos_token_id": 1, "eos_token_id": 2},
-        "config.json": {
-            "architectures": ["LlamaForCausalLM"],
-            "model_type": "llama",
-            "hidden_act": "silu",
-            "rms_norm_eps": 1e-5,
-            "rope_theta": 10000.0,
-            "tie_word_embeddings": False,
-            "initializer_range": 0.02,
-        }
-        | ids
-        | shape,
-    }
-    for name, content in files.items():
-        (folder / name).write_text(json.dumps(content))
 
 
 # --- vLLM ---------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kascade import ServingPlan
-from kascade.catalog.models import MODELS
+from kascade.catalog.models import MODELS, ModelFacts
+from kascade.config.loader import read_config
 from kascade.sizing.plan import EnginePlan
 from tests.checkout import CONFIGS
 from tests.contract.pods import after, arguments, containers
@@ -17,7 +18,7 @@ from tools.outputs import Document, Outputs
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-engine" / "bin" / "python"
-CHECKS = Path(__file__).with_name("engine_checks.py")
+CHECKS = "tests.contract.engine_checks"
 
 KNOWN_GOOD = "default"
 """The configuration whose arguments the negative controls spoil."""
@@ -32,9 +33,9 @@ class Case:
     lmcache: Document
 
 
-def shape(engine: EnginePlan) -> Document:
+def shape(engine: EnginePlan, config: str) -> Document:
     """Return the model's real shape in the words of a config.json."""
-    facts = MODELS[engine.model]
+    facts = MODELS.get(engine.model) or of_own_file(engine, config)
     return {
         "hidden_size": facts.hidden_size,
         "intermediate_size": facts.intermediate_size,
@@ -48,6 +49,11 @@ def shape(engine: EnginePlan) -> Document:
     }
 
 
+def of_own_file(engine: EnginePlan, config: str) -> ModelFacts:
+    """Return the facts of a model that only the configuration knows."""
+    return read_config(ROOT / "config" / f"{config}.yaml").local_models[engine.name]
+
+
 def ask(job: Document) -> Document:
     """Run the checks in the engine environment."""
     if not PYTHON.exists():
@@ -57,7 +63,8 @@ def ask(job: Document) -> Document:
             pytrace=False,
         )
     ran = subprocess.run(
-        [str(PYTHON), str(CHECKS)],
+        [str(PYTHON), "-m", CHECKS],
+        cwd=ROOT,
         input=json.dumps(job),
         check=False,
         capture_output=True,
@@ -106,13 +113,13 @@ def answers(
     """Ask once for all engines and all spoilt arguments: importing vLLM takes seconds."""
     job: Document = {"vllm": {}, "lmcache": {}}
     for (config, name), (engine, vllm, lmcache) in rendered.items():
-        job["vllm"][f"{config}/{name}"] = {"argv": vllm, "shape": shape(engine)}
+        job["vllm"][f"{config}/{name}"] = {"argv": vllm, "shape": shape(engine, config)}
         job["lmcache"][f"{config}/{name}"] = lmcache
     engine, vllm, lmcache = next(
         entry for (config, _), entry in rendered.items() if config == KNOWN_GOOD
     )
     for name, (argv, _) in vllm_mistakes(vllm).items():
-        job["vllm"][name] = {"argv": argv, "shape": shape(engine)}
+        job["vllm"][name] = {"argv": argv, "shape": shape(engine, KNOWN_GOOD)}
     for name, (argv, _) in lmcache_mistakes(lmcache).items():
         job["lmcache"][name] = argv
     return ask(job)
@@ -313,7 +320,9 @@ def test_our_own_check_sees_a_misspelt_key(
 
     changed = with_json(vllm if where == "vllm" else lmcache, flag, misspell)
     job: Document = {"vllm": {}, "lmcache": {}}
-    job[where]["x"] = {"argv": changed, "shape": shape(engine)} if where == "vllm" else changed
+    job[where]["x"] = (
+        {"argv": changed, "shape": shape(engine, KNOWN_GOOD)} if where == "vllm" else changed
+    )
     answer = ask(job)[where]["x"]
     if where == "vllm":
         assert answer["unknown_connector_keys"] == ["lmcache.mp.prot"]

@@ -21,8 +21,8 @@ import tools.node  # noqa: F401 - names the Node that makes a key
 
 from tests.rehearsal.kubectl import Kubectl
 from tests.rehearsal.kwok import start_kwok
-from tests.rehearsal.servers import Server, free_ports
 from tools.controlplane.build import DEFAULT, build
+from tools.servers import Server, free_ports
 
 GRACE_SECONDS: Final = 16
 """How long a silent node is trusted. 50 s by default; shorter, so that a loss can be waited for."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.rehearsal.process import local_environment
+from tools.process import local_environment
 from tools.rehearsal_env import rehearsal_environment
 
 Object = dict[str, Any]

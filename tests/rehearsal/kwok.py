@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.rehearsal.process import local_environment
-from tests.rehearsal.servers import Server, ServerError, free_ports, listening
+from tools.process import local_environment
+from tools.servers import Server, ServerError, free_ports, listening
 
 NODE_LABEL: Final = "kwok.x-k8s.io/node"
 """A node that carries it is played by kwok; without it the node falls silent. A label, since kwok

@@ -16,8 +16,8 @@ from tests.checkout import ROOT
 from tests.rehearsal.aws.callback import Callback
 from tests.rehearsal.aws.emulator import Emulator
 from tests.rehearsal.inventory import wait_until
-from tests.rehearsal.servers import listening
 from tools.rehearsal_env import RehearsalEnvironment, rehearsal_environment
+from tools.servers import listening
 
 pytestmark = pytest.mark.rehearsal
 

@@ -15,15 +15,15 @@ import pytest
 
 from tests.rehearsal.conftest import KUBERNETES as CHOSEN
 from tests.rehearsal.controlplane import ControlPlane
-from tests.rehearsal.servers import Server, ServerError, listening
 from tools.controlplane.build import KUBERNETES, KWOK
+from tools.servers import Server, ServerError, listening
 
 ROOT = Path(__file__).parents[2]
 SERVER = "import time; print('up', flush=True); time.sleep(600)"
 STARTER = f"""
 import sys, time
 from pathlib import Path
-from tests.rehearsal.servers import Server
+from tools.servers import Server
 server = Server("sleeper", [sys.executable, "-c", {SERVER!r}], folder=Path(sys.argv[1]))
 print(server.pid, flush=True)
 time.sleep(600)

@@ -14,9 +14,9 @@ from typing import IO, Any, Self
 import boto3
 import cfnlint
 
-from tests.rehearsal.process import end_group, local_environment
-from tests.rehearsal.servers import free_ports
+from tools.process import end_group, local_environment
 from tools.rehearsal_env import RehearsalEnvironment
+from tools.servers import free_ports
 
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent

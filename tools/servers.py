@@ -1,4 +1,4 @@
-"""Servers of the rehearsal: on loopback, bounded in time, and ended by their own id."""
+"""Servers of the tests: on loopback, bounded in time, and ended by their own id."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import psutil
 
@@ -32,27 +32,31 @@ class Server:
         pid: Its own process id.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - three of them optional
         self,
         name: str,
         argv: Sequence[str | Path],
         *,
         folder: Path,
         environment: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        seconds: float = LONGEST_SECONDS,
     ) -> None:
         """Start it under a guard.
 
         Args:
             name: What messages and the log file are called.
             argv: Program and arguments.
-            folder: Where it runs and where its log goes.
+            folder: Where its log goes, and where it runs.
             environment: Its whole environment; the starter's own without it.
+            directory: Where it runs instead.
+            seconds: When it ends at the latest.
         """
         self.name = name
         self.log = folder / f"{name}.log"
         self._guard = subprocess.Popen(
-            [sys.executable, "-S", "-E", GUARD, str(LONGEST_SECONDS), self.log, *argv],
-            cwd=folder,
+            [sys.executable, "-S", "-E", GUARD, str(seconds), self.log, *argv],
+            cwd=directory or folder,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -60,8 +64,12 @@ class Server:
             # otherwise end the guard before its server.
             start_new_session=True,
         )
-        assert self._guard.stdout is not None
-        self.pid = int(self._guard.stdout.readline() or 0)
+        self.pid = int(_pipe(self._guard.stdout).readline() or 0)
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+        return self._guard.poll()
 
     def tail(self) -> str:
         """Return the last lines of the log."""
@@ -86,11 +94,16 @@ class Server:
 
     def stop(self) -> None:
         """End it and wait until it is gone."""
-        assert self._guard.stdin is not None
-        assert self._guard.stdout is not None
-        self._guard.stdin.close()
-        self._guard.stdout.close()
+        _pipe(self._guard.stdin).close()
+        _pipe(self._guard.stdout).close()
         self._guard.wait(timeout=30)
+
+
+def _pipe(end: IO[bytes] | None) -> IO[bytes]:
+    if end is None:
+        msg = "the guard was started without its pipes"
+        raise ServerError(msg)
+    return end
 
 
 def listening(pid: int) -> set[str]:

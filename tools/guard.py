@@ -1,5 +1,7 @@
 """Runs one server and ends it when whoever started it is gone, or when its time is up.
 
+What the server itself started ends with it, as in a container.
+
     python guard.py SECONDS LOG PROGRAM [ARGUMENT ...]
 
 Standard input is a pipe that only the starter holds open. When it closes, because the starter
@@ -15,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 GRACE_SECONDS = 10
 PR_SET_PDEATHSIG = 1
@@ -37,6 +40,7 @@ def main() -> int:
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
+            start_new_session=True,
             preexec_fn=end_with_guard if sys.platform == "linux" else None,  # noqa: PLW1509 - one thread
         )
     print(server.pid, flush=True)
@@ -51,7 +55,10 @@ def main() -> int:
             server.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             server.kill()
-    return server.wait()
+    code = server.wait()
+    with suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+    return code
 
 
 if __name__ == "__main__":
