@@ -11,11 +11,12 @@ from kascade.kube.curvine.csi import CurvineCsi
 from kascade.kube.curvine.master import CurvineMaster
 from kascade.kube.curvine.policies import CurvinePolicies
 from kascade.kube.curvine.worker import CurvineWorkers
+from kascade.kube.verify import VerifyProgram
 from kascade.sizing.plan import CurvinePlan, EnginePlan, NetworkPlan
 
 
 class CacheChart(cdk8s.Chart):
-    """Curvine, the volumes' directories, and the keys that seal what lies in them."""
+    """Curvine, the volumes' directories, the keys that seal them, the program that proves it."""
 
     def __init__(  # noqa: PLR0913 - four of its own, keyword-only
         self,
@@ -50,4 +51,6 @@ class CacheChart(cdk8s.Chart):
             )
         CurvineBootstrap(self, "Bootstrap", curvine=curvine, config_name=master.config_name)
         CurvineCsi(self, "Csi", curvine=curvine)
+        if engines:
+            VerifyProgram(self, "VerifyProgram", namespace=engines[0].namespace)
         CacheKeys(self, "Keys", engines=engines, image=curvine.jobs_image, network=network)

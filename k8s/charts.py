@@ -62,6 +62,7 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
         app: The cdk8s app, see ``manifest_app``.
         plan: The whole plan.
     """
+    proofs = {verify.engine: verify for verify in plan.verifications}
     charts = Charts(
         platform=PlatformChart(app, "platform", platform=plan.platform),
         cache=_cache(app, plan),
@@ -72,6 +73,7 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
                 engine=engine,
                 network=plan.network,
                 curvine=plan.curvine,
+                verify=proofs.get(engine.name),
             )
             for engine in plan.engines
         ),

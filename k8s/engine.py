@@ -7,13 +7,14 @@ from constructs import Construct
 
 from kascade.kube.curvine.volumes import CurvineVolume
 from kascade.kube.engine import Engine
-from kascade.sizing.plan import CurvinePlan, EnginePlan, NetworkPlan
+from kascade.kube.verify import Verify
+from kascade.sizing.plan import CurvinePlan, EnginePlan, NetworkPlan, VerifyPlan
 
 
 class EngineChart(cdk8s.Chart):
-    """One model's engines, each with its LMCache server, and their volume of the shared cache."""
+    """One model's engines with their LMCache servers, their volume, and the proof of sharing."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - four of its own, keyword-only
         self,
         scope: Construct,
         construct_id: str,
@@ -21,6 +22,7 @@ class EngineChart(cdk8s.Chart):
         engine: EnginePlan,
         network: NetworkPlan,
         curvine: CurvinePlan | None = None,
+        verify: VerifyPlan | None = None,
     ) -> None:
         """Compose the chart.
 
@@ -30,6 +32,7 @@ class EngineChart(cdk8s.Chart):
             engine: The plan's slice.
             network: Addresses of the VPC.
             curvine: The pool; needed when the engine has an L2.
+            verify: The proof; None where there is nothing to prove.
         """
         super().__init__(scope, construct_id)
         l2 = engine.lmcache.l2
@@ -37,3 +40,5 @@ class EngineChart(cdk8s.Chart):
             (volume,) = [volume for volume in curvine.volumes if volume.name == l2.volume]
             CurvineVolume(self, "Volume", curvine=curvine, volume=volume)
         Engine(self, "Engine", engine=engine, network=network)
+        if verify is not None:
+            Verify(self, "Verify", verify=verify)

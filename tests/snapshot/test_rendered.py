@@ -39,6 +39,19 @@ class JsonFile(SingleFileSnapshotExtension):
         return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
+def _without_program(text: str) -> str:
+    """Leave out the lines of the program that a ConfigMap carries: they are reviewed as code."""
+    objects = text.split("\n---\n")
+    for index, written in enumerate(objects):
+        if written.startswith(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kascade-verify\n"
+        ):
+            head, _, files = written.partition("\ndata:\n")
+            names = re.findall(r"(?m)^  (\w+\.py): ", files)
+            objects[index] = f"{head}\ndata: {', '.join(names)}"
+    return "\n---\n".join(objects)
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_manifests(
     name: str, synthesized: Callable[[str], Outputs], snapshot: SnapshotAssertion
@@ -47,7 +60,7 @@ def test_manifests(
     assert len(files) >= 5
     for path in files:
         if path.stem != "dashboards":  # the board has a test of its own
-            text = path.read_text()
+            text = _without_program(path.read_text())
             assert text == snapshot(name=f"{name}-{path.stem}", extension_class=YamlFile)
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kascade.cli.verify import add_arguments as add_verify
 from kascade.errors import EXIT_INVALID, KascadeError, unwritable
 
 
@@ -17,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments without the program's name; the process's own by default.
 
     Returns:
-        0 when all went well, 2 when the input cannot be used.
+        0 when all went well, 1 when a check of ``verify`` failed, 2 when the input cannot be used.
     """
     arguments = _parser().parse_args(argv)
     try:
@@ -44,6 +45,10 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("config", type=Path, help="the configuration file, such as config/fleet.yaml")
     plan.add_argument("--json", type=Path, help="also write the plan to this file")
     plan.set_defaults(run=_plan)
+    verify = verbs.add_parser(
+        "verify", help="prove that one replica answers from what another one computed"
+    )
+    add_verify(verify)
     return parser
 
 

@@ -43,6 +43,9 @@ _RESERVED_NAMES = frozenset({"default", "aws-hyperpod"})
 _RESERVED_MODEL_NAMES = frozenset({"default-deny", "allow-dns", "kascade-cache-keys"})
 """Names of other objects in the serving namespace."""
 
+_RESERVED_MODEL_ENDINGS = ("-router", "-pods", "-verify", "-verify-ingress")
+"""What a model's other objects add to its name."""
+
 _OWN_LABELS = ("kubernetes.io", "k8s.io", "sagemaker.amazonaws.com", "eks.amazonaws.com")
 
 
@@ -84,11 +87,11 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
             "HyperPod; the deployment's own namespace is named after it, so choose another",
         )
     for index, model in enumerate(config.models):
-        if model.name in _RESERVED_MODEL_NAMES or model.name.endswith("-router"):
+        if model.name in _RESERVED_MODEL_NAMES or model.name.endswith(_RESERVED_MODEL_ENDINGS):
             yield Problem(
                 path=("models", index, "name"),
-                message=f"{model.name!r} would collide with the objects of a router or policy; "
-                "choose a name that does not end with -router",
+                message=f"{model.name!r} would collide with objects of another model or a policy; "
+                f"choose a name that does not end with {', '.join(_RESERVED_MODEL_ENDINGS)}",
             )
     for index, group in enumerate(config.instance_groups):
         place: ConfigPath = ("instance_groups", index)

@@ -396,6 +396,45 @@ class RouterPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyPlan:
+    """The proof that one engine's replicas answer from what another one computed.
+
+    Attributes:
+        name: Of the Job's template and its policy.
+        image: Any image with a Python 3.
+        pods_service: Headless Service that lists the ready replicas.
+        prompt_tokens: About how long a prompt is.
+        ttft_ratio: The reader's time to the first token over the writer's at which the check
+            fails, or None where loading is no gain and nothing is judged.
+        request_seconds: Deadline of one request.
+        store_seconds: Deadline of storing one prompt in L2.
+        deadline_seconds: Deadline of the whole Job.
+        kept_seconds: How long a finished Job and its log stay.
+    """
+
+    name: str
+    namespace: str
+    engine: str
+    model: str
+    image: str
+    replicas: int
+    chunk_size: int
+    pods_service: str
+    engine_port: int
+    lmcache_port: int
+    router: str
+    router_port: int
+    router_policy: str
+    prompt_tokens: int
+    ttft_ratio: float | None
+    ttft_reason: str
+    request_seconds: int
+    store_seconds: int
+    deadline_seconds: int
+    kept_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservabilityPlan:
     """Managed Prometheus and Managed Grafana.
 
@@ -439,6 +478,7 @@ class ServingPlan:
 
     Attributes:
         curvine: None when no engine uses Curvine as L2.
+        verifications: One for each engine with an L2 and two replicas or more.
         observability: None when turned off.
         warnings: What deploys but deserves a look.
     """
@@ -454,6 +494,7 @@ class ServingPlan:
     curvine: CurvinePlan | None
     engines: tuple[EnginePlan, ...]
     routers: tuple[RouterPlan, ...]
+    verifications: tuple[VerifyPlan, ...]
     observability: ObservabilityPlan | None
     tiers: tuple[TierSummary, ...]
     usd_per_hour: Figure

@@ -46,6 +46,7 @@ from kascade.sizing.plan import (
     TierSummary,
 )
 from kascade.sizing.routing import CHOICES
+from kascade.sizing.verification import verify_plan
 from kascade.units import GIB
 
 SYSTEM_USD_PER_HOUR: Final = MappingProxyType(
@@ -554,6 +555,11 @@ class _Planner:
     ) -> ServingPlan:
         config = self.config
         cluster = self._cluster(groups, carried)
+        routers = tuple(self._router(engine) for engine in engines)
+        proofs = (
+            verify_plan(engine, router, image=self._image("jobs"))
+            for engine, router in zip(engines, routers, strict=True)
+        )
         return ServingPlan(
             name=config.name,
             region=config.region,
@@ -573,7 +579,8 @@ class _Planner:
             ),
             curvine=self._curvine_plan(groups, engines),
             engines=tuple(engines),
-            routers=tuple(self._router(engine) for engine in engines),
+            routers=routers,
+            verifications=tuple(proof for proof in proofs if proof is not None),
             observability=self._observability(),
             tiers=tuple(row for engine in engines for row in _tiers(engine)),
             usd_per_hour=self._usd_per_hour(groups),

@@ -128,6 +128,7 @@ def make_plan(
         curvine=None,
         engines=(),
         routers=(),
+        verifications=(),
         observability=None,
         tiers=(),
         usd_per_hour=ZERO,

@@ -343,7 +343,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "model named like a router": (
         model(name="qwen-router"),
         "models[0].name",
-        r"'qwen-router' would collide with the objects of a router",
+        r"'qwen-router' would collide with objects of another model",
     ),
     "deployment named like a system namespace": (
         top(name="kube-system"),

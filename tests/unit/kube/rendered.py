@@ -14,7 +14,7 @@ from kascade.sizing.plan import ServingPlan
 
 Object = dict[str, Any]
 
-WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job")
+WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob")
 
 
 def render(plan: ServingPlan) -> dict[str, list[Object]]:
@@ -39,13 +39,19 @@ def of_kind(objects: list[Object], *kinds: str) -> list[Object]:
     return [item for item in objects if item["kind"] in kinds]
 
 
+def pod_template(workload: Object) -> Object:
+    spec = workload["spec"]
+    found: Object = spec.get("jobTemplate", {}).get("spec", spec)["template"]
+    return found
+
+
 def pod(workload: Object) -> Object:
-    spec: Object = workload["spec"]["template"]["spec"]
+    spec: Object = pod_template(workload)["spec"]
     return spec
 
 
 def pod_labels(workload: Object) -> dict[str, str]:
-    labels: dict[str, str] = workload["spec"]["template"]["metadata"]["labels"]
+    labels: dict[str, str] = pod_template(workload)["metadata"]["labels"]
     return labels
 
 

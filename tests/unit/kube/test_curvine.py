@@ -43,6 +43,7 @@ def configurations(objects: list[Object]) -> dict[str, Any]:
     return {
         item["metadata"]["name"]: tomllib.loads(item["data"]["curvine-cluster.toml"])
         for item in of_kind(objects, "ConfigMap")
+        if item["metadata"]["labels"]["app.kubernetes.io/name"] == "curvine"
     }
 
 

@@ -1,0 +1,177 @@
+"""kubectl as a child process: every call has a deadline, every failure is a sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, Final
+
+from kascade.errors import KascadeError
+
+CALL_SECONDS: Final = 60.0
+_FORWARD_SECONDS: Final = 30.0
+_END_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.1
+_FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) -> (\d+)")
+_UNREACHABLE: Final = re.compile(
+    r"unable to connect|connection refused|no such host|i/o timeout|was refused|current-context|"
+    r"no configuration|TLS handshake|context .* does not exist|must be logged in|Unauthorized",
+    re.IGNORECASE,
+)
+
+
+class Kubectl:
+    """One namespace of one cluster."""
+
+    def __init__(self, *, namespace: str, context: str | None) -> None:
+        """Find the program.
+
+        Args:
+            namespace: Of every object that is asked for.
+            context: Of the kubeconfig; its current one by default.
+
+        Raises:
+            KascadeError: There is no kubectl on PATH.
+        """
+        found = shutil.which("kubectl")
+        if found is None:
+            msg = (
+                "kubectl is not on PATH, and a deployed system is found through it; install it, "
+                "or name running servers with --target FILE"
+            )
+            raise KascadeError(msg)
+        self._context = context
+        self._base = [found, f"--namespace={namespace}"]
+        if context is not None:
+            self._base.append(f"--context={context}")
+
+    def run(self, *arguments: str, given: str | None = None, seconds: float = CALL_SECONDS) -> str:
+        """Run it and return what it printed.
+
+        Args:
+            arguments: Of kubectl.
+            given: Text for its standard input.
+            seconds: Deadline.
+
+        Raises:
+            KascadeError: It failed or took too long.
+        """
+        try:
+            done = subprocess.run(  # noqa: S603 - arguments of our own
+                [*self._base, *arguments],
+                input=given,
+                stdin=None if given is not None else subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=seconds,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired:
+            msg = f"kubectl {arguments[0]} did not answer within {seconds:g} s; is the cluster up?"
+            raise KascadeError(msg) from None
+        if done.returncode:
+            raise KascadeError(self._sentence(arguments, done.stderr))
+        return done.stdout
+
+    def json(self, *arguments: str) -> Any:
+        """Run it with ``-o json`` and return the object."""
+        text = self.run(*arguments, "--output=json")
+        try:
+            return json.loads(text)
+        except ValueError:
+            msg = f"kubectl {' '.join(arguments)} printed something that is no JSON: {text[:80]!r}"
+            raise KascadeError(msg) from None
+
+    @contextlib.contextmanager
+    def forward(self, what: str, ports: Sequence[int]) -> Iterator[dict[int, int]]:
+        """Forward ports of a pod or Service to ports of this machine's loopback.
+
+        Args:
+            what: Such as ``pod/NAME`` or ``service/NAME``.
+            ports: Ports there.
+
+        Yields:
+            The local port for each of them.
+        """
+        wanted = [f":{port}" for port in ports]
+        with self.child("port-forward", "--address=127.0.0.1", what, *wanted) as lines:
+            found: dict[int, int] = {}
+            said: list[str] = []
+            deadline = time.monotonic() + _FORWARD_SECONDS
+            while len(found) < len(set(ports)):
+                try:
+                    line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
+                except queue.Empty:
+                    line = None
+                if line is None:
+                    text = " ".join(said) or "it printed nothing"
+                    raise KascadeError(self._sentence(("port-forward", what), text))
+                said.append(line)
+                match = _FORWARDING.search(line)
+                if match:
+                    found[int(match.group(2))] = int(match.group(1))
+            yield found
+
+    @contextlib.contextmanager
+    def child(self, *arguments: str) -> Iterator[queue.Queue[str | None]]:
+        """Run it beside this program and end it, with its children, when the block is left.
+
+        Yields:
+            Its lines as they come, and None when it has ended.
+        """
+        process = subprocess.Popen(  # noqa: S603 - arguments of our own
+            [*self._base, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            # Ctrl-C reaches us alone, so that we end it, and all that it started, ourselves.
+            start_new_session=True,
+        )
+        lines: queue.Queue[str | None] = queue.Queue()
+        assert process.stdout is not None  # noqa: S101 - for the type checker; it is a pipe
+        reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
+        reader.start()
+        try:
+            yield lines
+        finally:
+            _end(process)
+            reader.join(_END_SECONDS)
+            process.stdout.close()
+
+    def _sentence(self, arguments: Sequence[str], said: str) -> str:
+        text = " ".join(said.split())[:400] or "it said nothing"
+        which = f"context {self._context}" if self._context else "the current context"
+        if _UNREACHABLE.search(text):
+            return (
+                f"kubectl cannot reach the cluster of {which}: {text}; choose another one with "
+                "--context, or see whether this machine may reach the EKS API"
+            )
+        return f"kubectl {' '.join(arguments[:3])} failed in {which}: {text}"
+
+
+def _read(stream: IO[str], lines: queue.Queue[str | None]) -> None:
+    with contextlib.suppress(ValueError):  # closed under us
+        for line in stream:
+            lines.put(line.rstrip("\n"))
+    lines.put(None)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_SECONDS)
+            return

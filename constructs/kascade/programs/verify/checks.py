@@ -1,0 +1,191 @@
+"""What is judged, and how: measurements in, lines of the table out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from .client import UnreachableError
+from .counters import await_stored, engine_page, settled_pages
+from .diagnosis import diagnose
+from .facts import Facts
+from .prompt import whole_chunks
+from .proof import Proof, Settings
+from .reading import EXTERNAL_HITS, LOCAL_HITS, PROMPT_TOKENS, Look, Reading, delta
+from .report import FAILED, OK, OPEN, Check, Diagnosis, Report
+from .target import Target
+
+STAYING: Final = frozenset({"cache_aware"})
+"""Policies of vllm-router that send a prompt where it was before. ``consistent_hash`` does so by a
+session id, which a prompt does not carry."""
+
+
+def verify(
+    target: Target, settings: Settings, *, look: Look | None, say: Callable[[str], None]
+) -> Report:
+    """Prove that each replica answers from what its neighbour computed.
+
+    The replicas stand in a ring: each one writes for the next, so all of them store and all of them
+    read.
+
+    Args:
+        target: The engine.
+        settings: How to verify.
+        look: Lists the directory of L2 as a replica sees it, or None where nobody can.
+        say: Tells a waiting person what happens.
+
+    Raises:
+        UnusableError: The proof cannot begin.
+    """
+    proof = Proof(target, settings, look=look, say=say)
+    proof.warm_up()
+    checks = [_caches(tuple(proof.facts.values()))]
+    diagnoses = []
+    ring = target.replicas
+    for writer, reader in zip(ring, ring[1:] + ring[:1], strict=True):
+        reading = proof.read_what_was_written(writer, reader)
+        checks += judge(reading, settings, tuple(proof.facts.values()))
+        causes = diagnose(reading)
+        if causes:
+            diagnoses.append(Diagnosis(writer=writer.name, reader=reader.name, causes=causes))
+    if target.router_url is not None:
+        checks += _router(proof, target.router_url)
+    return Report(
+        engine=target.engine,
+        seed=settings.seed,
+        prompt_tokens=proof.prompt_tokens,
+        checks=tuple(checks),
+        diagnoses=tuple(diagnoses),
+    )
+
+
+def judge(reading: Reading, settings: Settings, everyone: tuple[Facts, ...]) -> Iterator[Check]:
+    """Judge one reading.
+
+    Args:
+        reading: What was measured.
+        settings: How to verify.
+        everyone: All replicas, whose directories should stand beside each other.
+    """
+    pair = f"{reading.writer.name} > {reading.reader.name}"
+    stored = reading.stored
+    yield Check(
+        name=f"{pair}: stored in L2",
+        measured="no answer" if stored is None else f"{stored.completed} chunks",
+        wanted=f"{reading.chunks} chunks",
+        verdict=_verdict(stored is not None and stored.completed >= reading.chunks),
+    )
+    if reading.seen is not None:
+        yield _one_directory(pair, reading, everyone)
+    if reading.read is None:
+        yield Check(name=f"{pair}: answer", measured="none", wanted="one", verdict=FAILED)
+        return
+    yield Check(
+        name=f"{pair}: taken from L2",
+        measured=f"{reading.external_hits} tokens"
+        + (", and others' requests" if reading.disturbed else ""),
+        wanted=f"{reading.wanted_tokens} tokens",
+        # With requests of others among them, the counters say nothing about this one.
+        verdict=_verdict(reading.hit and not reading.disturbed),
+    )
+    equal = sum(
+        a == b for a, b in zip(reading.wrote.token_ids, reading.read.token_ids, strict=False)
+    )
+    yield Check(
+        name=f"{pair}: same answer",
+        measured=f"{equal} equal token ids",
+        wanted=f"{len(reading.wrote.token_ids)}",
+        verdict=_verdict(reading.same_tokens),
+    )
+    first, second = reading.wrote.ttft_seconds, reading.read.ttft_seconds
+    limit = settings.ttft_ratio
+    yield Check(
+        name=f"{pair}: first token",
+        measured=f"{second:.2f} s / {first:.2f} s = {second / first:.2f}",
+        wanted="(not judged)" if limit is None else f"below {limit:g}",
+        verdict=OPEN if limit is None else _verdict(second / first < limit),
+    )
+
+
+def _verdict(passed: bool) -> str:
+    return OK if passed else FAILED
+
+
+def _caches(everyone: tuple[Facts, ...]) -> Check:
+    """Judge whether every LMCache server answers, is healthy, and has its engine."""
+    fine = [f.name for f in everyone if f.cache and f.cache.healthy and f.cache.engines]
+    return Check(
+        name="LMCache servers with their engine",
+        measured=f"{len(fine)} healthy",
+        wanted=f"{len(everyone)}",
+        verdict=_verdict(len(fine) == len(everyone)),
+    )
+
+
+def _one_directory(pair: str, reading: Reading, everyone: tuple[Facts, ...]) -> Check:
+    """Judge whether the writer's files appear where the reader looks."""
+    assert reading.seen is not None  # noqa: S101 - for the type checker; the caller looked
+    wanted = {facts.cache.tmp_dir for facts in everyone if facts.cache and facts.cache.tmp_dir}
+    there = wanted & reading.seen.after.tmp_dirs
+    new = reading.seen.new_chunks
+    return Check(
+        name=f"{pair}: one directory",
+        measured=f"{new} new files, {len(there)} servers",
+        wanted=f"{reading.chunks} new files, {len(wanted)} servers",
+        verdict=_verdict(new >= reading.chunks and there == wanted),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Landing:
+    """Where a request through the router went, and how much of it was cached there."""
+
+    replica: str
+    cached: int
+    tokens: int
+
+
+def _router(proof: Proof, url: str) -> Iterator[Check]:
+    """Send one prompt through the router twice."""
+    policy = proof.settings.router_policy
+    name = f"router ({policy})" if policy else "router"
+    try:
+        prompt = proof.fresh_prompt()
+        first = _land(proof, url, prompt)
+        for replica in proof.target.replicas:
+            if replica.name == first.replica:
+                # LMCache stores after the answer; only then may another replica be expected to
+                # find it.
+                await_stored(replica, None, 0, seconds=proof.settings.store_seconds, say=proof.say)
+        second = _land(proof, url, prompt)
+    except UnreachableError as error:
+        yield Check(name=f"{name}: answer", measured=str(error), wanted="two", verdict=FAILED)
+        return
+    chunk = proof.target.chunk_size
+    wanted = whole_chunks(second.tokens, chunk) * chunk
+    staying = policy in STAYING
+    yield Check(
+        name=f"{name}: a prompt stays",
+        measured=f"{first.replica}, {second.replica}",
+        wanted="one replica" if staying else "(not expected)" if policy else "(policy unknown)",
+        verdict=_verdict(first.replica == second.replica) if staying else OPEN,
+    )
+    yield Check(
+        name=f"{name}: its repeat is cached",
+        measured=f"{second.cached} tokens",
+        wanted=f"{wanted} tokens",
+        verdict=_verdict(second.cached >= wanted),
+    )
+
+
+def _land(proof: Proof, url: str, prompt: str) -> _Landing:
+    """Send a prompt through the router, and find the replica whose counters moved by it."""
+    replicas = proof.target.replicas
+    before = {replica.name: engine_page(replica) for replica in replicas}
+    proof.say("sending a prompt through the router")
+    answer = proof.ask(url, prompt)
+    pages = settled_pages(replicas, before, answer.prompt_tokens)
+    name = max(pages, key=lambda each: delta(before[each], pages[each], PROMPT_TOKENS))
+    cached = sum(delta(before[name], pages[name], which) for which in (LOCAL_HITS, EXTERNAL_HITS))
+    return _Landing(name, cached, answer.prompt_tokens)

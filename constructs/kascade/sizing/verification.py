@@ -1,0 +1,75 @@
+"""How the proof of sharing is sized: its prompts, its deadlines, and what may be judged."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kascade.sizing.plan import EnginePlan, RouterPlan, VerifyPlan
+
+PROMPT_TOKENS: Final = 6000
+"""Long enough that computing takes visibly longer than loading: with a tiny model on two CPU cores
+the second replica needed 0.1 to 0.3 of the first one's time to the first token."""
+
+PROMPT_SHARE: Final = 0.75
+"""Of the longest request, at most: the real length of a prompt is known only to the tokenizer."""
+
+GAIN_FACTOR: Final = 2
+"""A prompt of this many times the break-even length loads clearly faster than it is computed."""
+
+TTFT_RATIO: Final = 0.8
+"""Above it loading was no gain worth the name. Far above what was measured, because a replica that
+also serves others is slower now and then."""
+
+REQUEST_SECONDS: Final = 120
+STORE_SECONDS: Final = 60
+BASE_SECONDS: Final = 300
+"""Image and warm-up."""
+
+KEPT_SECONDS: Final = 24 * 3600
+"""A finished Job, and so its log, stays for a day."""
+
+_FEWEST_REPLICAS: Final = 2
+
+
+def verify_plan(engine: EnginePlan, router: RouterPlan, *, image: str) -> VerifyPlan | None:
+    """Plan the proof for one engine.
+
+    Args:
+        engine: The engine.
+        router: The router in front of it.
+        image: Any image with a Python 3.
+
+    Returns:
+        None where there is nothing to prove: without an L2, or with one replica.
+    """
+    if engine.lmcache.l2 is None or engine.replicas < _FEWEST_REPLICAS:
+        return None
+    even = engine.figures.break_even_tokens
+    pays_from = GAIN_FACTOR * even.value if even is not None else None
+    most = int(engine.max_model_len * PROMPT_SHARE)
+    tokens = min(most, max(PROMPT_TOKENS, int(pays_from or 0)))
+    pays = pays_from is not None and tokens >= pays_from
+    return VerifyPlan(
+        name=f"{engine.name}-verify",
+        namespace=engine.namespace,
+        engine=engine.name,
+        model=engine.served_name,
+        image=image,
+        replicas=engine.replicas,
+        chunk_size=engine.lmcache.chunk_size,
+        pods_service=f"{engine.name}-pods",
+        engine_port=engine.port,
+        lmcache_port=engine.lmcache.http_port,
+        router=router.name,
+        router_port=router.port,
+        router_policy=router.policy,
+        prompt_tokens=tokens,
+        ttft_ratio=TTFT_RATIO if pays else None,
+        ttft_reason=f"{tokens} tokens are {GAIN_FACTOR} times the break-even length or more"
+        if pays
+        else f"loading {tokens} tokens is no clear gain here: {engine.figures.break_even_reason}",
+        request_seconds=REQUEST_SECONDS,
+        store_seconds=STORE_SECONDS,
+        deadline_seconds=BASE_SECONDS + engine.replicas * (2 * REQUEST_SECONDS + STORE_SECONDS),
+        kept_seconds=KEPT_SECONDS,
+    )
