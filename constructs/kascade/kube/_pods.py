@@ -150,11 +150,25 @@ def tcp_probe(port: int, *, period: int, failures: int) -> Fields:
     return {"tcpSocket": {"port": port}, "periodSeconds": period, "failureThreshold": failures}
 
 
-def http_probe(path: str, port: str, *, period: int, failures: int, timeout: int = 5) -> Fields:
-    """Probe that a path answers below 400; the port by its name in the container."""
+def http_probe(
+    path: str, port: str, *, period: int, failures: int, ends_within: int | None = None
+) -> Fields:
+    """Probe that a path answers below 400 within five seconds.
+
+    Args:
+        path: What is asked.
+        port: Name of the container's port.
+        period: Seconds from one question to the next.
+        failures: Failures in a row until it counts.
+        ends_within: Seconds that a container gets to end once a startup or liveness probe has
+            failed; without it the pod's whole grace period, drain and all, although a process that
+            answers nobody has nobody to wait for.
+    """
+    grace = {} if ends_within is None else {"terminationGracePeriodSeconds": ends_within}
     return {
         "httpGet": {"path": path, "port": port},
         "periodSeconds": period,
-        "timeoutSeconds": timeout,
+        "timeoutSeconds": 5,
         "failureThreshold": failures,
+        **grace,
     }

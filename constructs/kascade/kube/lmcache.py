@@ -120,7 +120,9 @@ def server_container(engine: EnginePlan) -> Fields:
         # 5 to 13 s measured without a GPU; pinning host memory comes on top. Ten minutes in all.
         "startupProbe": http_probe("/healthcheck", LMCACHE_PORT, period=5, failures=120),
         # Lax: a restart empties L1.
-        "livenessProbe": http_probe("/healthcheck", LMCACHE_PORT, period=10, failures=6),
+        "livenessProbe": http_probe(
+            "/healthcheck", LMCACHE_PORT, period=10, failures=6, ends_within=10
+        ),
         "resources": resources(plan.size),
         "securityContext": NO_PRIVILEGES,
         "volumeMounts": mounts,

@@ -23,6 +23,9 @@ TOKEN_KEY: Final = "token"  # noqa: S105 - the name of a field, not a secret
 
 _STARTUP_PERIOD: Final = 10
 
+_END_SECONDS: Final = 10
+"""For a process that has stopped answering."""
+
 
 def engine_container(engine: EnginePlan) -> Fields:
     """The container that serves requests.
@@ -46,9 +49,14 @@ def engine_container(engine: EnginePlan) -> Fields:
             VLLM_PORT,
             period=_STARTUP_PERIOD,
             failures=-(-engine.load_timeout_seconds // _STARTUP_PERIOD),
+            ends_within=_END_SECONDS,
         ),
         "readinessProbe": http_probe("/health", VLLM_PORT, period=5, failures=2),
-        "livenessProbe": http_probe("/health", VLLM_PORT, period=10, failures=6),
+        # Half a minute without an answer: requests that it has taken wait for its end before the
+        # router can send them elsewhere.
+        "livenessProbe": http_probe(
+            "/health", VLLM_PORT, period=5, failures=6, ends_within=_END_SECONDS
+        ),
         # The router drops a terminating pod at once; what it sent before has this long to end,
         # whatever vLLM does with running requests when it gets SIGTERM.
         "lifecycle": {"preStop": {"sleep": {"seconds": engine.drain_seconds}}},
