@@ -18,7 +18,7 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan synth diff deploy test tests rehearse lint types layers format schema snapshots keep-release bench wheel \
+.PHONY: help plan synth diff deploy test tests rehearse lint types layers format schema snapshots keep-release floor wheel \
   controlplane engine-env pins clean
 
 help: ## print the verbs
@@ -75,7 +75,7 @@ snapshots: .venv/dev ## accept today's templates, manifests and plans as the rev
 keep-release: .venv/run ## keep what this version renders, for the upgrades that are rehearsed
 	@$(RUN) -m tools.keep_release
 
-bench: .venv/run $(CDK) ## what a synth and a plan cost, against a bare CDK app and bare imports
+floor: .venv/run $(CDK) ## what a synth and a plan cost, against a bare CDK app and bare imports
 	@$(RUN) -m tools.synth_floor --config $(QUOTED)
 
 wheel: .venv/run ## the library as dist/*.whl
