@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kascade.cli.bench import add_bench
 from kascade.errors import EXIT_INVALID, KascadeError, unwritable
 
 
@@ -17,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments without the program's name; the process's own by default.
 
     Returns:
-        0 when all went well, 2 when the input cannot be used.
+        0 when all went well, 2 when the input cannot be used; a verb may have codes of its own.
     """
     arguments = _parser().parse_args(argv)
     try:
@@ -44,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("config", type=Path, help="the configuration file, such as config/fleet.yaml")
     plan.add_argument("--json", type=Path, help="also write the plan to this file")
     plan.set_defaults(run=_plan)
+    add_bench(verbs)
     return parser
 
 
