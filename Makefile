@@ -18,8 +18,8 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan synth diff deploy test tests rehearse lint types layers format schema snapshots keep-release bench wheel \
-  controlplane engine-env pins clean
+.PHONY: help plan synth diff deploy test tests rehearse lint types layers format schema snapshots keep-release floor wheel \
+  controlplane engine-env bench-env pins clean
 
 help: ## print the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,7 @@ test: lint types layers tests ## all that needs no cloud, no cluster and no GPU:
 
 tests: .venv/dev $(CDK) ## the tests alone; ARGS="-k cache" chooses among them
 	@$(PYTHON) -m tools.engine_env || echo "no engine environment: the tests that need it will fail" >&2
+	@$(PYTHON) -m tools.bench_env || echo "no load generator: the test that needs it will fail" >&2
 	@if command -v promtool >/dev/null; then $(RUN) -m pytest $(ARGS); else \
 	  echo "promtool is not on PATH (it comes with Prometheus): its tests are left out" >&2; \
 	  $(RUN) -m pytest -m "not promtool" $(ARGS); fi
@@ -75,7 +76,7 @@ snapshots: .venv/dev ## accept today's templates, manifests and plans as the rev
 keep-release: .venv/run ## keep what this version renders, for the upgrades that are rehearsed
 	@$(RUN) -m tools.keep_release
 
-bench: .venv/run $(CDK) ## what a synth and a plan cost, against a bare CDK app and bare imports
+floor: .venv/run $(CDK) ## what a synth and a plan cost, against a bare CDK app and bare imports
 	@$(RUN) -m tools.synth_floor --config $(QUOTED)
 
 wheel: .venv/run ## the library as dist/*.whl
@@ -86,6 +87,9 @@ controlplane: .venv/run ## the Kubernetes control plane of the rehearsal, built 
 
 engine-env: ## vLLM's and LMCache's parsers, in ~/.cache/kascade
 	@$(PYTHON) -m tools.engine_env
+
+bench-env: ## the load generator of `kascade bench`, in ~/.cache/kascade
+	@$(PYTHON) -m tools.bench_env
 
 pins: ## resolve requirements*.txt and the router image anew from pyproject.toml
 	@$(PYTHON) tools/pins.py

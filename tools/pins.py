@@ -1,4 +1,4 @@
-"""Regenerates requirements.txt, -dev.txt, -rehearsal.txt and the router image's requirements.txt.
+"""Regenerates requirements.txt, -dev, -rehearsal, -bench and the router image's requirements.txt.
 
 One resolution for every Python from 3.11 on and for Linux and macOS. The files name packages and
 versions only, never an index: they install through whatever index the machine is configured for.
@@ -22,7 +22,7 @@ def resolve(uv: str, *what: str) -> str:
 
 
 def main() -> None:
-    """Write the files; all but the rehearsal's are subsets of requirements-dev.txt."""
+    """Write the files; but for separate environments, subsets of requirements-dev.txt."""
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run([sys.executable, "-m", "venv", scratch], check=True)
         python = str(Path(scratch, "bin", "python"))
@@ -36,9 +36,11 @@ def main() -> None:
         router.write_text("vllm-router\n")
         image = resolve(uv, str(router), f"--constraints={constraints}")
         rehearsal = resolve(uv, "--group=pyproject.toml:rehearsal")  # an environment of its own
+        load = resolve(uv, "--group=pyproject.toml:load")  # likewise
     (ROOT / "requirements.txt").write_text(f"{HEAD}-e .\n{strip(runtime)}")
     (ROOT / "requirements-dev.txt").write_text(f"{HEAD}-e .\n{strip(everything)}")
     (ROOT / "requirements-rehearsal.txt").write_text(HEAD + strip(rehearsal))
+    (ROOT / "requirements-bench.txt").write_text(HEAD + strip(load))
     (ROOT / "images" / "router" / "requirements.txt").write_text(HEAD + strip(image))
 
 

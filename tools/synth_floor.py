@@ -1,6 +1,6 @@
 """What Kascade adds to the cost of a synth and of a plan.
 
-    make bench
+    make floor
 
 The floor of a synth is the CDK itself: a bare app with a VPC, an EKS cluster with its kubectl layer
 and a HyperPod cluster, no Kascade. The floor of a plan is importing pydantic and yaml. Kascade and

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kascade.cli.bench import add_bench
 from kascade.cli.verify import add_arguments as add_verify
 from kascade.errors import EXIT_INVALID, KascadeError, unwritable
 
@@ -18,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments without the program's name; the process's own by default.
 
     Returns:
-        0 when all went well, 1 when a check of ``verify`` failed, 2 when the input cannot be used.
+        0 when all went well, 2 when the input cannot be used; a verb may have codes of its own.
     """
     arguments = _parser().parse_args(argv)
     try:
@@ -49,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
         "verify", help="prove that one replica answers from what another one computed"
     )
     add_verify(verify)
+    add_bench(verbs)
     return parser
 
 

@@ -1,0 +1,1 @@
+"""Measures a running system: workloads, load, which tier answered, what it costs."""

@@ -1,0 +1,99 @@
+"""What the load generator does not do: ask a system what it is, prime caches, read pages."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
+from typing import Any, Final
+
+_NOT_FOUND: Final = 404
+_SHORT_SECONDS: Final = 10.0
+
+
+class UnreachableError(Exception):
+    """A part of the system did not answer, or not as it should; the message says which."""
+
+
+def fetch(
+    url: str, body: Mapping[str, Any] | None = None, *, timeout_seconds: float = _SHORT_SECONDS
+) -> str:
+    """GET a page, or POST JSON when there is a body.
+
+    Raises:
+        UnreachableError: No answer with a status below 400.
+    """
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"}
+    try:
+        request = urllib.request.Request(url, data, headers)  # noqa: S310  (schemes are checked)
+        with urllib.request.urlopen(request, timeout=timeout_seconds) as answer:  # noqa: S310
+            text: str = answer.read().decode()
+            return text
+    except urllib.error.HTTPError as error:
+        words = error.read(300).decode(errors="replace").strip()
+        msg = f"{url} answered {error.code}{': ' + words if words else ''}"
+        raise UnreachableError(msg) from None
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        msg = f"{url} did not answer: {reason}"
+        raise UnreachableError(msg) from None
+
+
+def fetch_json(url: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Fetch a JSON object; see ``fetch``."""
+    text = fetch(url, body)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        msg = f"{url} answered something other than a JSON object"
+        raise UnreachableError(msg)
+    return value
+
+
+def is_offered(url: str) -> bool:
+    """POST an empty body; say whether the address exists and did as asked."""
+    try:
+        fetch(url, {}, timeout_seconds=60)
+    except UnreachableError:
+        return False
+    return True
+
+
+def complete(url: str, payload: Mapping[str, Any], *, timeout_seconds: float) -> None:
+    """Send one completion that nobody measures.
+
+    Raises:
+        UnreachableError: It was not answered.
+    """
+    body = {**payload, "stream": False}
+    body.pop("stream_options", None)
+    fetch(f"{url}/v1/completions", body, timeout_seconds=timeout_seconds)
+
+
+def complete_all(
+    url: str, payloads: Sequence[Mapping[str, Any]], *, at_once: int, timeout_seconds: float
+) -> None:
+    """Send many completions that nobody measures, some at a time."""
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        calls = [pool.submit(complete, url, p, timeout_seconds=timeout_seconds) for p in payloads]
+        try:
+            for call in calls:
+                call.result()
+        finally:
+            for call in calls:
+                call.cancel()
+
+
+def until(deadline_seconds: float, *, every_seconds: float = 0.25) -> Iterator[None]:
+    """Wait and yield until the time is up; the loop's body leaves when it has seen enough."""
+    end = time.monotonic() + deadline_seconds
+    while time.monotonic() < end:
+        time.sleep(every_seconds)
+        yield

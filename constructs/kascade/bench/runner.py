@@ -1,0 +1,152 @@
+"""A whole run: from checked settings to a result."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import platform
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from kascade.bench.load import VERSION, Generator
+from kascade.bench.measures import Cost, Summary, usd_per_million
+from kascade.bench.phases import Phases
+from kascade.bench.result import Result
+from kascade.bench.settings import InvalidBenchError, Settings
+from kascade.bench.system import System, look_at
+from kascade.bench.text import TextSource
+from kascade.bench.trace import Cut, read_trace, trace_workload
+from kascade.bench.workloads import TRACE, Workload, make
+
+_ROOM: Final = 0.98
+"""Of the model's length, for a trace's prompts: their length in tokens is an estimate."""
+
+
+def run(settings: Settings, scratch: Path, tell: Callable[[str], None]) -> Result:
+    """Measure what was wished for.
+
+    Args:
+        settings: Checked settings.
+        scratch: An empty folder for the load generator's files.
+        tell: Gets a line now and then.
+
+    Raises:
+        InvalidBenchError: The system does not answer, or the trace cannot be used.
+        LoadError: The load generator failed.
+        UnreachableError: Part of the system went away meanwhile.
+    """
+    wish = settings.wish
+    problems: list[str] = []
+    system = look_at(settings.target, settings.fields, problems.append)
+    if system is None:
+        raise InvalidBenchError(tuple(problems))
+    workload = _workload(settings, system)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    work = Phases(
+        settings=settings,
+        system=system,
+        source=TextSource(
+            seed=wish.shape.seed,
+            salt=wish.salt,
+            characters_per_token=system.characters_per_token,
+        ),
+        generator=Generator(
+            program=settings.generator,
+            model=settings.target.model,
+            request_timeout_seconds=wish.request_timeout_seconds,
+            scratch=scratch,
+        ),
+        tell=tell,
+    )
+    tell(f"warm-up: {wish.warmup_requests} requests to each address, not counted")
+    work.warm_up(workload.longest(max(1, wish.warmup_requests)))
+    phases, skipped = work.tiers(workload) if wish.tiers else ([], {})
+    if wish.load:
+        phases.append(work.load(workload))
+    return Result(
+        started=started,
+        measured_on=wish.measured_on,
+        planned_hardware=wish.planned_hardware,
+        config={
+            "file": wish.config.name,
+            "sha256": hashlib.sha256(wish.config.read_bytes()).hexdigest(),
+        },
+        versions={
+            **system.versions,
+            "aiperf": VERSION,
+            "kascade": version("kascade"),
+            "python": platform.python_version(),
+        },
+        workload=_described(settings, system, workload),
+        target={
+            "engine": settings.target.engine,
+            "model": settings.target.model,
+            "replicas": [replica.name for replica in settings.target.replicas],
+            "router": settings.target.router_url is not None,
+        },
+        objective=wish.objective,
+        phases=tuple(phases),
+        skipped=skipped,
+        cost=_cost(settings, phases[-1].summary) if wish.load else None,
+    )
+
+
+def _workload(settings: Settings, system: System) -> Workload:
+    wish = settings.wish
+    if wish.workload != TRACE or wish.trace is None:
+        return make(wish.workload, wish.shape)
+    length = min(system.max_model_len, settings.engine.max_model_len)
+    cut = Cut(
+        requests=wish.shape.requests,
+        speed=wish.trace_speed,
+        max_model_len=int(length * _ROOM),
+        max_input_tokens=wish.max_input_tokens,
+        max_output_tokens=wish.max_output_tokens,
+    )
+    return trace_workload(read_trace(wish.trace, wish.shape.requests), cut)
+
+
+def _described(settings: Settings, system: System, workload: Workload) -> dict[str, object]:
+    wish = settings.wish
+    shape = dataclasses.asdict(wish.shape)
+    if workload.name == TRACE:
+        shape = {"requests": shape["requests"], "seed": shape["seed"], "arrivals": "the trace's"}
+        shape |= {"trace": wish.trace.name if wish.trace else None, "speed": wish.trace_speed}
+        shape |= {"max_input_tokens": wish.max_input_tokens}
+        shape |= {"max_output_tokens": wish.max_output_tokens}
+    return {
+        "name": workload.name,
+        "digest": workload.digest(),
+        "notes": list(workload.notes),
+        "salt": wish.salt,
+        "tier_prompts": wish.tier_prompts,
+        "warmup_requests": wish.warmup_requests,
+        "characters_per_token": system.characters_per_token,
+        "request_fields": dict(settings.fields),
+        "request_timeout_seconds": wish.request_timeout_seconds,
+        **shape,
+    }
+
+
+def _cost(settings: Settings, load: Summary) -> Cost:
+    engine, replicas = settings.engine, len(settings.target.replicas)
+    hourly = engine.figures.usd_per_hour.value * replicas
+    caveat = None
+    if not settings.wish.planned_hardware:
+        caveat = (
+            f"the rates were not measured on the plan's {engine.instance_type}, so these are not "
+            "what a token costs there"
+        )
+    tokens = load.input_tokens_per_second + load.output_tokens_per_second
+    return Cost(
+        engine_usd_per_hour=round(hourly, 6),
+        deployment_usd_per_hour=round(settings.plan.usd_per_hour.value, 6),
+        usd_per_million_tokens=usd_per_million(hourly, tokens),
+        usd_per_million_output_tokens=usd_per_million(hourly, load.output_tokens_per_second),
+        price=f"{replicas} x {engine.figures.usd_per_hour.value:g} USD/h for a replica of "
+        f"{engine.name} ({engine.figures.usd_per_hour.reason})",
+        caveat=caveat,
+    )

@@ -1,0 +1,269 @@
+"""What a person asked for, checked: all mistakes at once, each a sentence."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from kascade.bench import workloads
+from kascade.bench.load import VERSION
+from kascade.bench.measures import Objective
+from kascade.bench.tiers import PHASES
+from kascade.errors import KascadeError
+from kascade.programs.verify.target import Target
+from kascade.sizing.plan import EnginePlan, ServingPlan
+from kascade.sizing.planner import plan_file
+
+LINK: Final = Path(".venv-bench", "bin", "aiperf")
+"""Where `make bench-env` leaves the load generator, from the checkout's folder."""
+
+_SALT: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
+
+
+class InvalidBenchError(KascadeError):
+    """Settings that cannot be used, with every mistake in them."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        count = len(problems)
+        head = f"kascade bench: {count} problem{'s' if count != 1 else ''}, nothing was measured"
+        super().__init__("\n".join([head, *(f"  {problem}" for problem in problems)]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """The command line as it was given.
+
+    Attributes:
+        tiers: Which tier phases to run; empty for none.
+        tier_prompts: Prompts of each tier phase.
+        load: Whether to run the workload itself.
+        generator: aiperf, or None to look for it.
+        fields: A JSON object of further fields for every request.
+    """
+
+    config: Path
+    target: Path
+    workload: str
+    out: Path
+    trace: Path | None
+    shape: workloads.Shape
+    trace_speed: float
+    max_input_tokens: int | None
+    max_output_tokens: int | None
+    tiers: tuple[str, ...]
+    tier_prompts: int
+    load: bool
+    warmup_requests: int
+    objective: Objective
+    request_timeout_seconds: float
+    salt: str
+    measured_on: str
+    planned_hardware: bool
+    generator: Path | None
+    fields: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A wish that can be fulfilled.
+
+    Attributes:
+        engine: The target's engine in the plan.
+        generator: aiperf's command.
+        fields: Further fields of every request.
+    """
+
+    wish: Wish
+    plan: ServingPlan
+    engine: EnginePlan
+    target: Target
+    generator: Path
+    fields: Mapping[str, Any]
+
+
+def check(wish: Wish) -> Settings:
+    """Check everything that can be known before a system is asked.
+
+    Raises:
+        InvalidBenchError: With every mistake.
+    """
+    problems = list(_numbers(wish))
+    problems += _workload(wish)
+    problems += out_problems(wish.out)
+    plan = target = generator = None
+    fields: Mapping[str, Any] = {}
+    try:
+        plan = plan_file(wish.config)
+    except KascadeError as error:
+        problems.append(str(error))
+    for step in ("target", "generator", "fields"):
+        try:
+            if step == "target":
+                target = _target(wish.target)
+            elif step == "generator":
+                generator = find_generator(wish.generator)
+            else:
+                fields = _fields(wish.fields)
+        except ValueError as error:
+            problems.append(str(error))
+    if importlib.util.find_spec("matplotlib") is None:
+        problems.append("the pictures need matplotlib: pip install 'kascade[bench]'")
+    engine = None
+    if plan is not None and target is not None:
+        engine = next((e for e in plan.engines if e.name == target.engine), None)
+        problems += _fit(wish, plan, engine, target)
+    if problems or plan is None or engine is None or target is None or generator is None:
+        raise InvalidBenchError(tuple(problems))
+    # A relative program would not be found from another folder.
+    return Settings(
+        wish=replace(wish, out=wish.out.resolve()),
+        plan=plan,
+        engine=engine,
+        target=target,
+        generator=generator.absolute(),
+        fields=fields,
+    )
+
+
+def _numbers(wish: Wish) -> Iterator[str]:
+    shape = wish.shape
+    whole: dict[str, tuple[int | None, int, int]] = {
+        "--requests": (shape.requests, 1, 1_000_000),
+        "--groups": (shape.groups, 1, 100_000),
+        "--turns": (shape.turns, 1, 1000),
+        "--prefix-tokens": (shape.prefix_tokens, 1, 10_000_000),
+        "--question-tokens": (shape.question_tokens, 1, 10_000_000),
+        "--output-tokens": (shape.output_tokens, 1, 1_000_000),
+        "--max-input-tokens": (wish.max_input_tokens, 1, 10_000_000),
+        "--max-output-tokens": (wish.max_output_tokens, 1, 1_000_000),
+        "--tier-prompts": (wish.tier_prompts, 1, 10_000),
+        "--warmup-requests": (wish.warmup_requests, 0, 10_000),
+    }
+    for name, (value, low, high) in whole.items():
+        if value is not None and not low <= value <= high:
+            yield f"{name} is {value}; it has to be from {low} to {high:,}"
+    above: dict[str, float | None] = {
+        "--rate": shape.rate,
+        "--trace-speed": wish.trace_speed,
+        "--request-timeout-seconds": wish.request_timeout_seconds,
+        "--slo-ttft-seconds": wish.objective.ttft_seconds,
+        "--slo-itl-seconds": wish.objective.itl_seconds,
+    }
+    for name, number in above.items():
+        if number is not None and not (0 < number < math.inf):
+            yield f"{name} is {number:g}; it has to be above 0 and finite"
+    if not 0 <= shape.pause_seconds < math.inf:
+        yield f"--pause-seconds is {shape.pause_seconds:g}; it has to be 0 or more and finite"
+
+
+def _workload(wish: Wish) -> Iterator[str]:
+    if wish.workload == workloads.TRACE and wish.trace is None:
+        yield "--workload trace needs --trace FILE, a Mooncake trace"
+    if wish.workload != workloads.TRACE and wish.trace is not None:
+        yield f"--trace belongs to --workload trace, and the workload is {wish.workload}"
+    if unknown := [tier for tier in wish.tiers if tier not in PHASES]:
+        yield f"--tiers has {', '.join(unknown)}; it takes {', '.join(PHASES)}, or none"
+    if not wish.tiers and not wish.load:
+        yield "--tiers none and --no-load leave nothing to measure: leave one of them out"
+    if not _SALT.fullmatch(wish.salt):
+        yield f"--salt is {wish.salt!r}; it takes 1 to 32 letters, digits, dots, dashes"
+
+
+def out_problems(out: Path) -> Iterator[str]:
+    """Say why results cannot be written there."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        yield f"--out {out} is there already: name a folder that is new or empty"
+
+
+def _target(path: Path) -> Target:
+    try:
+        target = Target.read(path)
+    except OSError as error:
+        msg = f"--target {path} cannot be read: {error.strerror}"
+        raise ValueError(msg) from None
+    except ValueError as error:
+        msg = f"--target {path} cannot be used: {error}"
+        raise ValueError(msg) from None
+    if not target.replicas:
+        msg = f"--target {path} names no replica: there is nothing to measure"
+        raise ValueError(msg)
+    urls = [url for replica in target.replicas for url in (replica.engine_url, replica.lmcache_url)]
+    for url in (*urls, *([target.router_url] if target.router_url else [])):
+        parts = urlsplit(str(url))
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            msg = f"--target {path}: {url} is no address; it takes http://HOST:PORT"
+            raise ValueError(msg)
+    return target
+
+
+def _fit(wish: Wish, plan: ServingPlan, engine: EnginePlan | None, target: Target) -> Iterator[str]:
+    if engine is None:
+        names = ", ".join(e.name for e in plan.engines)
+        yield f"--target {wish.target} is of engine {target.engine}; {wish.config} has {names}"
+        return
+    if target.chunk_size != engine.lmcache.chunk_size:
+        yield (
+            f"--target {wish.target} has chunks of {target.chunk_size} tokens, {wish.config} plans "
+            f"{engine.lmcache.chunk_size}: they are of different systems"
+        )
+    if wish.workload == workloads.TRACE:
+        return
+    shape = wish.shape
+    longest = shape.prefix_tokens + shape.question_tokens + shape.output_tokens
+    if wish.workload == "multi-turn":
+        longest += (shape.turns - 1) * (shape.question_tokens + shape.output_tokens)
+    if longest > engine.max_model_len:
+        yield (
+            f"the longest request of {wish.workload} has {longest:,} tokens, {engine.name} takes "
+            f"{engine.max_model_len:,}: lower --prefix-tokens, --question-tokens, --output-tokens "
+            f"or --turns"
+        )
+
+
+def _fields(text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        msg = f"--request-fields is {text[:40]!r}; it takes a JSON object"
+        raise ValueError(msg)
+    if taken := sorted({"model", "prompt", "max_tokens", "stream", "stream_options"} & set(value)):
+        msg = f"--request-fields has {', '.join(taken)}, which the workload sets"
+        raise ValueError(msg)
+    return value
+
+
+def find_generator(given: Path | None) -> Path:
+    """Return aiperf's command of the release that is known here.
+
+    Raises:
+        ValueError: There is none, or another release; the message says what to do.
+    """
+    on_path = shutil.which("aiperf")
+    choices = [given] if given else [LINK, *([Path(on_path)] if on_path else [])]
+    program = next((choice for choice in choices if choice.is_file()), None)
+    if program is None:
+        where = f"{given} is not there" if given else "it is neither in .venv-bench nor on PATH"
+        msg = (
+            f"the load generator aiperf {VERSION} is missing ({where}): run `make bench-env` in a "
+            f"checkout, or `python -m venv DIR && DIR/bin/pip install aiperf=={VERSION}` and name "
+            "DIR/bin/aiperf with --load-generator"
+        )
+        raise ValueError(msg)
+    # By its metadata: asking the program itself takes seconds.
+    lib = program.absolute().parents[1] / "lib"
+    found = sorted(p.name for p in lib.glob("python*/site-packages/aiperf-*.dist-info"))
+    if found and f"aiperf-{VERSION}.dist-info" not in found:
+        release = found[0].removeprefix("aiperf-").removesuffix(".dist-info")
+        msg = f"the load generator {program} is aiperf {release}; this needs {VERSION}"
+        raise ValueError(msg)
+    return program

@@ -1,0 +1,240 @@
+"""`kascade bench` as a person runs it, on played replicas with a played load generator."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kascade.bench.settings import find_generator
+from kascade.cli import main
+from tests.unit.bench.builders import result
+from tests.unit.bench.fake_system import fake_system
+
+ROOT = Path(__file__).parents[3]
+LAPTOP = ROOT / "config" / "laptop.yaml"
+STAND_IN = Path(__file__).with_name("stand_in.py")
+SMALL = [
+    *("--requests", "6", "--groups", "2", "--prefix-tokens", "1000", "--question-tokens", "60"),
+    *("--output-tokens", "3", "--tier-prompts", "3", "--warmup-requests", "1", "--rate", "50"),
+]
+
+Command = Callable[..., int]
+
+
+@pytest.fixture
+def generator(tmp_path: Path) -> Path:
+    program = tmp_path / "bin" / "aiperf"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STAND_IN}" "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def bench(tmp_path: Path, generator: Path) -> Command:
+    def run(*arguments: str, target: Path | None = None) -> int:
+        argv = ["bench", str(LAPTOP), "--target", str(target or tmp_path / "target.json")]
+        argv += ["--out", str(tmp_path / "out"), "--load-generator", str(generator)]
+        return main([*argv, *arguments])
+
+    return run
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if p.name not in ("bin", "target.json"))
+
+
+@pytest.mark.parametrize("dev_mode", [True, False])
+def test_every_tier_is_isolated_with_and_without_the_way_to_reset_l0(
+    tmp_path: Path, bench: Command, capsys: pytest.CaptureFixture[str], dev_mode: bool
+) -> None:
+    with fake_system(l0_tokens=8192, dev_mode=dev_mode) as (target, _):
+        (tmp_path / "target.json").write_text(target.to_json())
+        code = bench(*SMALL, "--slo-ttft-seconds", "5", "--measured-on", "a played system")
+    captured = capsys.readouterr()
+    assert code == 0, captured
+    document = json.loads((tmp_path / "out" / "bench.json").read_text())
+    phases = {phase["name"]: phase for phase in document["phases"]}
+    assert list(phases) == ["cold", "l0", "l1", "l2", "load"]
+    for name in ("l0", "l1", "l2"):
+        served = phases[name]["served"]
+        assert served[name] > 0.7 * sum(served.values())
+        assert phases[name]["flaw"] is None
+    assert phases["l2"]["where"] == "tiny-1"
+    how = "POST /reset_prefix_cache" if dev_mode else "filled with 71 other prompts of 128 tokens"
+    assert how in phases["l1"]["how"]
+    assert phases["load"]["summary"]["good"] == 6
+    assert document["versions"]["vllm"] == "0.32.0"
+    assert document["cost"]["caveat"].startswith("the rates were not measured on the plan's")
+    assert left(tmp_path) == ["out"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "bench.json",
+        "load.png",
+        "report.html",
+        "requests.csv",
+        "tiers.png",
+    ]
+    assert "l1: making L0 let go" in captured.err
+    assert captured.out.startswith("measured on a played system\n")
+
+
+def test_a_second_run_with_the_same_salt_says_that_nothing_was_cold(
+    tmp_path: Path, bench: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with fake_system() as (target, _):
+        (tmp_path / "target.json").write_text(target.to_json())
+        arguments = (*SMALL, "--tiers", "cold", "--no-load", "--salt", "same")
+        assert bench(*arguments) == 0
+        (tmp_path / "out").rename(tmp_path / "first")
+        assert bench(*arguments) == 1
+    assert "cold  TTFT" in (out := capsys.readouterr().out)
+    assert "not what it is named after: other tiers served part of the prompt tokens: L0" in out
+
+
+def test_failed_requests_are_counted_and_end_with_1(
+    tmp_path: Path, bench: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with fake_system() as (target, replicas):
+        (tmp_path / "target.json").write_text(target.to_json())
+        replicas[1].fail_from = 3
+        code = bench(*SMALL, "--tiers", "none")
+    assert code == 1
+    assert '1 failed, the first: {"error":"made to fail"}' in capsys.readouterr().out
+    document = json.loads((tmp_path / "out" / "bench.json").read_text())
+    assert document["failed"] == 1
+
+
+def test_one_replica_leaves_l2_out_and_says_so(
+    tmp_path: Path, bench: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with fake_system() as (target, _):
+        fields = json.loads(target.to_json())
+        fields["replicas"] = fields["replicas"][:1]
+        (tmp_path / "target.json").write_text(json.dumps(fields))
+        assert bench(*SMALL, "--no-load") == 0
+    assert "L2    left out: the target names one replica" in capsys.readouterr().out
+
+
+def test_all_mistakes_come_at_once_and_nothing_is_written(
+    tmp_path: Path, bench: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "target.json").write_text('{"replicas": []}')
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "kept").touch()
+    arguments = ["--rate", "0", "--requests", "-1", "--tiers", "l0,l7", "--request-fields", "[1"]
+    arguments += ["--trace", "x.jsonl", "--salt", "a b", "--pause-seconds", "nan"]
+    arguments += ["--load-generator", str(tmp_path / "none")]
+    assert bench(*arguments) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "kascade bench: 10 problems, nothing was measured"
+    for words in (
+        "--requests is -1; it has to be from 1 to 1,000,000",
+        "--rate is 0; it has to be above 0 and finite",
+        "--pause-seconds is nan; it has to be 0 or more and finite",
+        "--trace belongs to --workload trace, and the workload is shared-prefix",
+        "--tiers has l7; it takes cold, l0, l1, l2, or none",
+        "--salt is 'a b'; it takes 1 to 32 letters, digits, dots, dashes",
+        f"--out {tmp_path / 'out'} is there already: name a folder that is new or empty",
+        f"--target {tmp_path / 'target.json'} cannot be used: it does not describe a running",
+        f"the load generator aiperf 0.13.0 is missing ({tmp_path / 'none'} is not there)",
+        "--request-fields is '[1'; it takes a JSON object",
+    ):
+        assert any(line.strip().startswith(words) for line in lines), words
+    assert left(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--workload", "trace"], "--workload trace needs --trace FILE, a Mooncake trace"),
+        (["--tiers", "none", "--no-load"], "leave nothing to measure"),
+        (["--prefix-tokens", "9000"], "the longest request of shared-prefix has 9,232 tokens"),
+        (["--workload", "trace", "--trace", "none.jsonl"], "the trace cannot be read: No such"),
+        (["--request-fields", '{"model": "x"}'], "has model, which the workload sets"),
+    ],
+)
+def test_what_does_not_fit_is_a_sentence(
+    tmp_path: Path,
+    bench: Command,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    with fake_system() as (target, _):
+        (tmp_path / "target.json").write_text(target.to_json())
+        assert bench(*arguments) == 2
+    assert words in capsys.readouterr().err
+    assert left(tmp_path) == []
+
+
+def test_a_system_that_does_not_answer_is_named_part_by_part(
+    tmp_path: Path, bench: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with fake_system() as (target, _):
+        (tmp_path / "target.json").write_text(target.to_json())
+    assert bench(*SMALL) == 2
+    err = capsys.readouterr().err
+    assert "6 problems, nothing was measured" in err
+    for replica in target.replicas:
+        assert f"{replica.engine_url}/health did not answer: " in err
+    assert left(tmp_path) == []
+
+
+def test_another_system_than_the_plans_is_a_sentence(
+    tmp_path: Path, bench: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with fake_system() as (target, _):
+        text = target.to_json()
+    (tmp_path / "target.json").write_text(text.replace('"engine": "tiny"', '"engine": "huge"'))
+    assert bench() == 2
+    assert "is of engine huge;" in capsys.readouterr().err
+    (tmp_path / "target.json").write_text(text.replace('"chunk_size": 256', '"chunk_size": 64'))
+    assert bench() == 2
+    assert "they are of different systems" in capsys.readouterr().err
+
+
+def test_an_interrupted_run_leaves_nothing(
+    tmp_path: Path,
+    bench: Command,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with fake_system() as (target, _):
+        (tmp_path / "target.json").write_text(target.to_json())
+        monkeypatch.setattr("kascade.bench.report.write_report", interrupt)
+        assert bench(*SMALL, "--tiers", "none") == 130
+    assert capsys.readouterr().err.endswith("interrupted, nothing was written\n")
+    assert left(tmp_path) == []
+
+
+def test_a_load_generator_of_another_release_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "aiperf"
+    program.parent.mkdir()
+    program.touch()
+    found = tmp_path / "lib" / "python3.11" / "site-packages" / "aiperf-0.12.0.dist-info"
+    found.mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"is aiperf 0\.12\.0; this needs 0\.13\.0"):
+        find_generator(program)
+
+
+def test_two_runs_are_compared_by_their_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kascade.bench.report import write_report
+
+    for name, factor in (("a", 1.0), ("b", 0.5)):
+        (tmp_path / name).mkdir()
+        write_report(result(factor=factor), tmp_path / name)
+    runs = [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert main(["bench", "--compare", *runs, "--out", str(tmp_path / "c")]) == 0
+    assert "better" in capsys.readouterr().out
+    assert sorted(p.name for p in (tmp_path / "c").iterdir()) == ["compare.html", "compare.png"]
+    assert main(["bench", "--compare", str(tmp_path / "none"), runs[0]]) == 2
+    assert "cannot be read: No such file or directory" in capsys.readouterr().err
+    assert main(["bench"]) == 2
+    assert "kascade bench needs CONFIG, --target, --out" in capsys.readouterr().err
