@@ -5,6 +5,9 @@ PYTHON ?= python3
 KUBERNETES ?= 1.34
 QUOTED = '$(subst ','\'',$(CONFIG))'
 
+# The faults of a disk are made by mounts, which take root or a user namespace of one's own.
+MOUNTING := $(if $(filter 0,$(shell id -u)),,unshare --map-root-user --mount)
+
 BIN := .venv/bin
 RUN := $(BIN)/python
 CDK := tools/cdk/node_modules/aws-cdk/bin/cdk
@@ -18,11 +21,11 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan synth diff deploy test tests rehearse lint types layers format schema snapshots keep-release floor wheel \
+.PHONY: help plan synth diff deploy test tests rehearse e2e demo lint types layers format schema snapshots keep-release floor wheel \
   controlplane engine-env bench-env pins clean
 
 help: ## print the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff and deploy (default: $(CONFIG))"
 	@echo "  KUBERNETES=1.36 chooses the server of rehearse and controlplane (default: $(KUBERNETES));"
 	@echo "  REHEARSAL_KUBECONFIG=PATH offers rehearse an empty cluster instead of one of its own"
@@ -52,6 +55,12 @@ tests: .venv/dev $(CDK) ## the tests alone; ARGS="-k cache" chooses among them
 
 rehearse: .venv/dev $(CDK) ## deploy, change and destroy on a real Kubernetes API and an emulated AWS; needs Go, once
 	@$(RUN) -m pytest tests/rehearsal --numprocesses=$(if $(REHEARSAL_KUBECONFIG),0,2) --dist=loadscope --no-loadscope-reorder $(ARGS)
+
+e2e: .venv/dev ## two real engines with their caches, the router and Prometheus, from the rendered manifests; and what breaks them
+	@$(MOUNTING) $(RUN) -m pytest tests/e2e $(ARGS)
+
+demo: .venv/dev ## the same, kept up for a look: its URL and a live table of tokens per tier (config/laptop.yaml unless CONFIG is given)
+	@$(RUN) -m tools.local.demo $(if $(filter file,$(origin CONFIG)),config/laptop.yaml,$(QUOTED))
 
 lint: .venv/dev ## style and common mistakes
 	@$(BIN)/ruff check .

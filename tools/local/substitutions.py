@@ -226,18 +226,40 @@ def _names(pod: Pod) -> set[str]:
 
 
 def _words(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
-    """Match words by their flag, so that a changed value is one line.
+    """Match words by their flag, and JSON values field by field.
 
-    >>> _words(("a", "--x=1", "--y"), ("a", "--x=2", "--z=3"))
-    ['--x=1 -> --x=2', '--y left out', '--z=3 added']
+    >>> _words(("a", "--x=1", "--y", '--z={"a":{"b":1}}'), ("a", "--x=2", '--z={"a":{"b":2}}'))
+    ['--x=1 -> --x=2', '--y left out', '--z: a.b 1 -> 2']
     """
     fresh = {word.partition("=")[0]: word for word in new if word not in old}
     gone = {word.partition("=")[0]: word for word in old if word not in new}
-    lines = [
-        f"{word} -> {fresh[flag]}" if flag in fresh else f"{word} left out"
-        for flag, word in gone.items()
-    ]
+    lines = []
+    for flag, word in gone.items():
+        if flag not in fresh:
+            lines.append(f"{word} left out")
+        elif word.startswith(f"{flag}={{"):
+            before, after = (json.loads(one.partition("=")[2]) for one in (word, fresh[flag]))
+            lines += [f"{flag}: {line}" for line in _fields(_flat(before), _flat(after))]
+        else:
+            lines.append(f"{word} -> {fresh[flag]}")
     return lines + [f"{word} added" for flag, word in fresh.items() if flag not in gone]
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, entry in value.items():
+        inner = isinstance(entry, dict)
+        found |= _flat(entry, f"{prefix}{name}.") if inner else {f"{prefix}{name}": entry}
+    return found
+
+
+def _fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"{name} {value} -> {new[name]}" if name in new else f"{name} left out"
+        for name, value in old.items()
+        if name not in new or new[name] != value
+    ]
+    return lines + [f"{name} {value} added" for name, value in new.items() if name not in old]
 
 
 def _variables(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:

@@ -157,14 +157,17 @@ class LocalSystem:
         Raises:
             ServerError: Something did not start.
         """
-        with ThreadPoolExecutor() as pool:
-            say(f"starting {', '.join(self.pods)}")
-            for started in [
-                pool.submit(pod.start, seconds=_START_SECONDS) for pod in self.pods.values()
-            ]:
-                started.result()
+        say(f"starting {', '.join(self.pods)}")
+        self._start_pods()
         self._start_prometheus()
         self.wait_until_ready(say)
+
+    def restart(self) -> None:
+        """End every pod and start it again; what they wrote stays."""
+        for pod in self.pods.values():
+            pod.stop()
+        self._start_pods()
+        self.wait_until_ready()
 
     def wait_until_ready(self, say: Callable[[str], object] = lambda _: None) -> None:
         """Wait until every pod is ready.
@@ -250,6 +253,13 @@ class LocalSystem:
         inherited = local_environment()
         path = os.pathsep.join([*map(str, programs), inherited.get("PATH", "")])
         return {**inherited, "PATH": path, "HOME": str(self.folder)}
+
+    def _start_pods(self) -> None:
+        with ThreadPoolExecutor() as pool:
+            for started in [
+                pool.submit(pod.start, seconds=_START_SECONDS) for pod in self.pods.values()
+            ]:
+                started.result()
 
     def _write_model(self) -> None:
         engine = self.deployment.plan.engines[0]

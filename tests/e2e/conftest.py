@@ -1,0 +1,106 @@
+"""One running deployment for all tests, and a table of what they measured."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kascade import KascadeError
+from tests.e2e.replicas import Measured
+from tools import engine_env
+from tools.local.substitutions import NOT_CARRIED_OVER, SUBSTITUTIONS, differences
+from tools.local.system import Deployment, LocalSystem, running
+from tools.prometheus import NoPrometheusError, programs
+
+CONFIG = Path(__file__).parents[2] / "config" / "laptop.yaml"
+LONGEST_SECONDS = 1800
+"""Nothing that this ring starts lives longer."""
+
+_MEASURED = pytest.StashKey[list[Measured]]()
+_SUBSTITUTED = pytest.StashKey[list[str]]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Make the engine environment before the first test, or say why nothing ran."""
+    session.config.stash[_MEASURED] = []
+    session.config.stash[_SUBSTITUTED] = []
+    # A cancelled run, too, has servers to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        engine_env.main()
+        programs()
+    except (NoPrometheusError, KascadeError, OSError) as error:
+        msg = f"The engines were NOT started. {error}"
+        raise pytest.UsageError(msg) from None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
+
+
+@pytest.fixture(scope="session")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """Render the small configuration."""
+    return Deployment.render(CONFIG, tmp_path_factory.mktemp("manifests"))
+
+
+@pytest.fixture(scope="session")
+def local(
+    deployment: Deployment, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[LocalSystem]:
+    """Run it."""
+    begun = time.monotonic()
+    folder = tmp_path_factory.mktemp("local")
+    prometheus = programs() / "prometheus"
+    with running(deployment, folder, prometheus=prometheus, seconds=LONGEST_SECONDS) as system:
+        seconds = time.monotonic() - begun
+        pytestconfig.stash[_MEASURED].append(Measured("start to ready", f"{seconds:.0f} s"))
+        pytestconfig.stash[_SUBSTITUTED] += _list_substitutions(system)
+        yield system
+
+
+@pytest.fixture
+def system(local: LocalSystem) -> LocalSystem:
+    """Return the running deployment, whole again after whatever the test before did to it."""
+    local.wait_until_ready()
+    return local
+
+
+@pytest.fixture
+def measured(pytestconfig: pytest.Config) -> Callable[[str, str], None]:
+    """Return a function that adds a line to the table at the end."""
+    lines = pytestconfig.stash[_MEASURED]
+    return lambda what, value: lines.append(Measured(what, value))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print what differs from the manifests, and what was measured."""
+    write = terminalreporter.write_line
+    if lines := config.stash[_SUBSTITUTED]:
+        terminalreporter.section("what differs from the rendered manifests")
+        for line in lines:
+            write(line)
+    if table := config.stash[_MEASURED]:
+        terminalreporter.section("measured")
+        width = max(len(row.what) for row in table)
+        for row in table:
+            write(f"{row.what:<{width}}  {row.value}")
+
+
+def _list_substitutions(system: LocalSystem) -> list[str]:
+    lines = [f"{one.name}: {one.reason}" for one in SUBSTITUTIONS]
+    lines += [f"{part}: {reason}" for part, reason in NOT_CARRIED_OVER.items()]
+    for index, pod in enumerate(system.rendered):
+        if index in (0, len(system.rendered) - 1):
+            lines += [f"  {pod.name}.{line}" for line in differences(pod, system.place(pod, index))]
+    return lines

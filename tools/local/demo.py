@@ -1,0 +1,126 @@
+"""Runs a deployment on this machine until it is interrupted, and shows which tier answers.
+
+.venv/bin/python -m tools.local.demo config/laptop.yaml
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from kascade.bench.pages import Counters, counters
+from kascade.bench.tiers import Served, served
+from kascade.errors import EXIT_INVALID, KascadeError
+from kascade.programs.verify.client import UnreachableError, get_text
+from tools import engine_env
+from tools.local.substitutions import NOT_CARRIED_OVER, NOT_STARTED, SUBSTITUTIONS
+from tools.local.system import Deployment, LocalSystem
+from tools.prometheus import NoPrometheusError, programs
+from tools.servers import ServerError
+
+STATE: Final = Path(".kascade") / "demo"
+TARGET: Final = STATE / "target.json"
+LONGEST_SECONDS: Final = 8 * 3600
+"""Nobody looks longer, and nothing that was forgotten may stay."""
+
+_REFRESH_SECONDS: Final = 1.0
+
+
+def main(argv: list[str]) -> int:
+    """Run the demo; return the exit code."""
+    console = Console()
+    config = Path(argv[0]) if argv else Path("config/laptop.yaml")
+    try:
+        deployment = Deployment.render(config, STATE / "manifests")
+        engine_env.main()
+        prometheus = programs() / "prometheus"
+        _explain(console)
+        system = LocalSystem(deployment, STATE, prometheus=prometheus, seconds=LONGEST_SECONDS)
+    except (KascadeError, NoPrometheusError, OSError) as error:
+        print(error, file=sys.stderr)
+        return EXIT_INVALID
+    try:
+        system.start(say=console.print)
+        TARGET.write_text(system.target.to_json())
+        _invite(console, system, config)
+        _watch(console, system)
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        TARGET.unlink(missing_ok=True)
+        console.print("ending everything")
+        system.stop()
+    return 0
+
+
+def _explain(console: Console) -> None:
+    """Say what of the manifests is not run as rendered."""
+    console.print("The pods of the manifests as processes; what differs:")
+    for one in SUBSTITUTIONS:
+        console.print(f"  {one.container or 'all'}, {one.name}: {one.reason}")
+    for part, reason in {**NOT_STARTED, **NOT_CARRIED_OVER}.items():
+        console.print(f"  {part}: {reason}")
+
+
+def _invite(console: Console, system: LocalSystem, config: Path) -> None:
+    """Say what can be done with it."""
+    target = system.target
+    console.print(f"\nOpenAI's API of {target.model}: {target.router_url}/v1")
+    console.print(f"Prometheus: {system.prometheus_url}   logs: {system.folder / 'logs'}")
+    console.print("From another terminal:")
+    console.print(f"  .venv/bin/kascade verify {config} --target {TARGET}")
+    console.print(f"  .venv/bin/kascade bench {config} --target {TARGET} --help")
+    console.print("Ctrl-C ends it; what L2 holds stays, and the next demo begins with it.\n")
+
+
+def _watch(console: Console, system: LocalSystem) -> None:
+    """Show the table until someone interrupts."""
+    read = _reader(system)
+    with Live(_table(system, read()), console=console, auto_refresh=False) as live:
+        while True:
+            time.sleep(_REFRESH_SECONDS)
+            live.update(_table(system, read()), refresh=True)
+
+
+def _reader(system: LocalSystem) -> Callable[[], Mapping[str, Served]]:
+    """Return a function that reads what each replica has served since its engine began."""
+    last = {replica.name: served(Counters()) for replica in system.target.replicas}
+
+    def read() -> Mapping[str, Served]:
+        for replica in system.target.replicas:
+            try:
+                pages = (
+                    get_text(f"{url}/metrics") for url in (replica.engine_url, replica.lmcache_url)
+                )
+                last[replica.name] = served(counters(*pages))
+            except UnreachableError:
+                continue
+        return last
+
+    return read
+
+
+def _table(system: LocalSystem, now: Mapping[str, Served]) -> Group:
+    table = Table("Replica", "", title="prompt tokens by where their KV came from")
+    for name in ("computed", "L0", "L1", "L2"):
+        table.add_column(name, justify="right")
+    for name, tokens in now.items():
+        ready = Text("ready", "green") if system.pods[name].ready else Text("not ready", "red")
+        values = (tokens.computed, tokens.l0, tokens.l1, tokens.l2)
+        table.add_row(name, ready, *(f"{value:,}" for value in values))
+    return Group(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
