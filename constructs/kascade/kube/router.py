@@ -202,8 +202,10 @@ def router_args(plan: RouterPlan) -> list[str]:
         # not change it.
         "--retry-max-retries=5",
         # With the defaults (60 s both) an engine that came back got no request for a minute; with
-        # these it was in use after one second. Two failures: one slow answer is no outage.
+        # these it was in use after one second. Two failures: one slow answer is no outage. With
+        # cache_aware a frozen engine holds every request up until it is found out.
         "--health-check-interval-secs=1",
+        "--health-check-timeout-secs=3",
         "--health-failure-threshold=2",
         "--cb-timeout-duration-secs=3",
         f"--request-timeout-secs={plan.request_timeout_seconds}",

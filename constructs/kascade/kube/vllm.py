@@ -115,6 +115,7 @@ def transfer_config(engine: EnginePlan) -> Fields:
             "lmcache.mp.host": "tcp://127.0.0.1",
             "lmcache.mp.port": lmcache.port,
             "lmcache.mp.mq_timeout": lmcache.mq_timeout_seconds,
+            "lmcache.mp.heartbeat_interval": lmcache.heartbeat_seconds,
             "lmcache.mp.hash_algorithm": lmcache.hash_algorithm,
             # Must say the same as the server's flag.
             "lmcache.mp.isolated_ipc": True,

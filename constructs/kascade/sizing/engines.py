@@ -26,8 +26,13 @@ VLLM_PORT: Final = 8000
 LMCACHE_PORT: Final = 5555
 LMCACHE_HTTP_PORT: Final = 8080
 BYTES_16_BIT: Final = 2
-MQ_TIMEOUT_SECONDS: Final = 60
-"""vLLM gives up on an absent LMCache server after this; the connector's default is 300."""
+MQ_TIMEOUT_SECONDS: Final = 20
+"""How long a request waits for an LMCache server that has gone, and vLLM at its start. With 60 the
+first request after a server's restart was seen to wait a minute; the default is 300."""
+
+HEARTBEAT_SECONDS: Final = 5
+"""How often an engine asks whether its LMCache server is there. A restart of the server takes
+longer, so it is noticed before a request waits for it; the default is 10."""
 
 L2_WORKERS: Final = 16
 """Parallel chunk reads; Curvine's published fio runs need 16 to use the network."""
@@ -433,6 +438,7 @@ def plan_engine(
             prefetch_policy="retain",
             max_workers=tp,
             mq_timeout_seconds=MQ_TIMEOUT_SECONDS,
+            heartbeat_seconds=HEARTBEAT_SECONDS,
             size=ram.server,
             l2=_l2_plan(given, l2, ram.serde_workers),
         ),

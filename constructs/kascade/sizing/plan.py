@@ -295,6 +295,7 @@ class LMCachePlan:
     prefetch_policy: str
     max_workers: int
     mq_timeout_seconds: int
+    heartbeat_seconds: int
     size: ContainerSize
     l2: L2Plan | None
 

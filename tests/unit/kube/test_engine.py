@@ -112,6 +112,8 @@ def test_both_sides_agree(engine: EnginePlan, vllm: Object, lmcache: Object) -> 
     assert extra["lmcache.mp.hash_algorithm"] == server["--hash-algorithm"]
     assert extra["lmcache.mp.isolated_ipc"] is ("--isolated-ipc" in server)
     assert extra["lmcache.mp.mq_timeout"] == engine.lmcache.mq_timeout_seconds
+    # The server forgets a worker that was silent for 120 s, its default, or three heartbeats.
+    assert 3 * extra["lmcache.mp.heartbeat_interval"] <= 120
     assert int(server["--chunk-size"]) % int(flags(vllm["args"])["--block-size"]) == 0
     assert vllm["image"] == lmcache["image"]
 
