@@ -52,8 +52,8 @@ def _line(phase: Phase) -> str:
         parts.append(f"ITL {spread_text(summary.itl)}")
         parts.append(f"{summary.requests_per_second:.2f} requests/s")
         parts.append(f"goodput {summary.goodput:.2f}/s")
-    shares = [f"{part.upper()} {tokens.share(part):.0%}" for part in ("l0", "l1", "l2")]
-    return ", ".join([*parts, "served by " + " ".join(shares)])
+    shares = " ".join(f"{part.upper()} {tokens.share(part):.0%}" for part in ("l0", "l1", "l2"))
+    return ", ".join([*parts, f"served by {shares}" if tokens.total else "by which tier: unknown"])
 
 
 def spread_text(spread: Spread) -> str:
