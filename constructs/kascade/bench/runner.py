@@ -44,6 +44,13 @@ def run(settings: Settings, scratch: Path, tell: Callable[[str], None]) -> Resul
     if system is None:
         raise InvalidBenchError(tuple(problems))
     workload = _workload(settings, system)
+    longest = max(request.input_tokens + request.output_tokens for request in workload.requests)
+    if longest > system.max_model_len:
+        msg = (
+            f"the longest request has {longest:,} tokens, the engine serves "
+            f"{system.max_model_len:,}, less than planned: lower --prefix-tokens or --turns"
+        )
+        raise InvalidBenchError((msg,))
     started = datetime.now(UTC).isoformat(timespec="seconds")
     work = Phases(
         settings=settings,

@@ -108,7 +108,7 @@ def check(wish: Wish) -> Settings:
     fields = _kept(problems, lambda: _fields(wish.fields))
     rows: tuple[Row, ...] | None = ()
     if wish.workload == workloads.TRACE and (trace := wish.trace) is not None:
-        rows = _kept(problems, lambda: read_trace(trace, wish.shape.requests))
+        rows = _kept(problems, lambda: read_trace(trace, max(1, wish.shape.requests)))
     if importlib.util.find_spec("matplotlib") is None:
         problems.append("the pictures need matplotlib: pip install 'kascade[bench]'")
     engine = None
