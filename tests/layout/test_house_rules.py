@@ -12,6 +12,8 @@ from pathlib import Path
 import constructs
 import pytest
 
+from kascade.bench.load import VERSION
+
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "constructs" / "kascade"
 
@@ -131,6 +133,12 @@ def test_the_rehearsal_pins_leave_nothing_open_and_name_no_address() -> None:
     wanted = json.loads((folder / "package.json").read_text())["dependencies"]
     assert [name for name, entry in lock.items() if "resolved" in entry] == []
     assert wanted == {name: lock[f"node_modules/{name}"]["version"] for name in wanted}
+
+
+def test_the_load_generators_pins_leave_nothing_open_and_are_the_release_the_code_knows() -> None:
+    lines = (ROOT / "requirements-bench.txt").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#") and "==" not in line] == []
+    assert f"aiperf=={VERSION}" in lines
 
 
 def test_jsii_runs_on_the_pinned_node() -> None:

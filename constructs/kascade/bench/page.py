@@ -8,7 +8,7 @@ from html import escape
 
 from kascade.bench.measures import Spread
 from kascade.bench.pictures import NAMES
-from kascade.bench.result import Phase, Result
+from kascade.bench.result import LOAD, Phase, Result
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#222;max-width:62rem;margin:2rem auto;padding:0 1rem}
@@ -86,9 +86,11 @@ def _verdict(result: Result) -> list[str]:
 
 
 def _latencies(phases: Iterable[Phase]) -> str:
-    def cells(spread: Spread) -> list[str]:
+    def cells(phase: Phase, spread: Spread) -> list[str]:
+        # A phase that is not what it is named after would lend its times to a tier.
+        hidden = phase.flaw is not None and phase.name != LOAD
         return [
-            "" if value is None else f"{1000 * value:,.0f}"
+            "" if value is None or hidden else f"{1000 * value:,.0f}"
             for value in (spread.p50, spread.p90, spread.p99)
         ]
 
@@ -99,9 +101,9 @@ def _latencies(phases: Iterable[Phase]) -> str:
             NAMES[phase.name] + (" (not isolated)" if phase.flaw else ""),
             str(phase.summary.requests),
             str(phase.summary.failed),
-            *cells(phase.summary.ttft),
-            *cells(phase.summary.itl),
-            *cells(phase.summary.e2e),
+            *cells(phase, phase.summary.ttft),
+            *cells(phase, phase.summary.itl),
+            *cells(phase, phase.summary.e2e),
         ]
         for phase in phases
     ]

@@ -141,7 +141,7 @@ def _draw_times(axes: Axes, phases: Sequence[Phase]) -> None:
         step = 2 * _SPREAD / max(1, len(values) - 1)
         across = [place - _SPREAD + number * step for number in range(len(values))]
         axes.plot(across, values, "o", color="#222222", markersize=3, alpha=0.7)
-        label = f"{_whole(middle)} ms" + ("\nnot isolated" if flawed else "")
+        label = "not isolated" if flawed else f"{_whole(middle)} ms"
         highest = max(values)
         axes.annotate(
             label,

@@ -28,8 +28,6 @@ def summary_lines(result: Result) -> Iterator[str]:
     yield f"measured on {result.measured_on}"
     for phase in result.phases:
         yield _line(phase)
-        if phase.flaw:
-            yield f"      not what it is named after: {phase.flaw}"
         if phase.summary.failed:
             reason = next(s.error for s in phase.samples if s.error)
             yield f"      {phase.summary.failed} failed, the first: {reason}"
@@ -47,13 +45,18 @@ def summary_lines(result: Result) -> Iterator[str]:
 
 def _line(phase: Phase) -> str:
     name, summary, tokens = NAMES[phase.name], phase.summary, phase.served
+    if phase.flaw and phase.name != LOAD:
+        # Its times would be taken for those of the tier.
+        return f"{name:4}  not isolated: {phase.flaw}"
     parts = [f"{name:4}  TTFT {spread_text(summary.ttft)}"]
     if phase.name == LOAD:
         parts.append(f"ITL {spread_text(summary.itl)}")
         parts.append(f"{summary.requests_per_second:.2f} requests/s")
         parts.append(f"goodput {summary.goodput:.2f}/s")
-    shares = [f"{part.upper()} {tokens.share(part):.0%}" for part in ("l0", "l1", "l2")]
-    return ", ".join([*parts, "served by " + " ".join(shares)])
+    shares = " ".join(f"{part.upper()} {tokens.share(part):.0%}" for part in ("l0", "l1", "l2"))
+    return ", ".join(
+        [*parts, f"served by {shares}" if tokens.total else f"by which tier: {phase.flaw}"]
+    )
 
 
 def spread_text(spread: Spread) -> str:

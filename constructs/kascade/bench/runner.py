@@ -18,7 +18,7 @@ from kascade.bench.result import Result
 from kascade.bench.settings import InvalidBenchError, Settings
 from kascade.bench.system import System, look_at
 from kascade.bench.text import TextSource
-from kascade.bench.trace import Cut, read_trace, trace_workload
+from kascade.bench.trace import Cut, trace_workload
 from kascade.bench.workloads import TRACE, Workload, make
 
 _ROOM: Final = 0.98
@@ -34,7 +34,7 @@ def run(settings: Settings, scratch: Path, tell: Callable[[str], None]) -> Resul
         tell: Gets a line now and then.
 
     Raises:
-        InvalidBenchError: The system does not answer, or the trace cannot be used.
+        InvalidBenchError: The system does not answer as the target says.
         LoadError: The load generator failed.
         UnreachableError: Part of the system went away meanwhile.
     """
@@ -44,6 +44,13 @@ def run(settings: Settings, scratch: Path, tell: Callable[[str], None]) -> Resul
     if system is None:
         raise InvalidBenchError(tuple(problems))
     workload = _workload(settings, system)
+    longest = max(request.input_tokens + request.output_tokens for request in workload.requests)
+    if longest > system.max_model_len:
+        msg = (
+            f"the longest request has {longest:,} tokens, the engine serves "
+            f"{system.max_model_len:,}, less than planned: lower --prefix-tokens or --turns"
+        )
+        raise InvalidBenchError((msg,))
     started = datetime.now(UTC).isoformat(timespec="seconds")
     work = Phases(
         settings=settings,
@@ -96,7 +103,7 @@ def run(settings: Settings, scratch: Path, tell: Callable[[str], None]) -> Resul
 
 def _workload(settings: Settings, system: System) -> Workload:
     wish = settings.wish
-    if wish.workload != TRACE or wish.trace is None:
+    if wish.workload != TRACE:
         return make(wish.workload, wish.shape)
     length = min(system.max_model_len, settings.engine.max_model_len)
     cut = Cut(
@@ -106,7 +113,7 @@ def _workload(settings: Settings, system: System) -> Workload:
         max_input_tokens=wish.max_input_tokens,
         max_output_tokens=wish.max_output_tokens,
     )
-    return trace_workload(read_trace(wish.trace, wish.shape.requests), cut)
+    return trace_workload(settings.rows, cut)
 
 
 def _described(settings: Settings, system: System, workload: Workload) -> dict[str, object]:

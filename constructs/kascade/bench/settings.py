@@ -7,16 +7,17 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from kascade.bench import workloads
 from kascade.bench.load import VERSION
 from kascade.bench.measures import Objective
 from kascade.bench.tiers import PHASES
+from kascade.bench.trace import Row, read_trace
 from kascade.errors import KascadeError
 from kascade.programs.verify.target import Target
 from kascade.sizing.plan import EnginePlan, ServingPlan
@@ -25,6 +26,7 @@ from kascade.sizing.planner import plan_file
 LINK: Final = Path(".venv-bench", "bin", "aiperf")
 """Where `make bench-env` leaves the load generator, from the checkout's folder."""
 
+_Made = TypeVar("_Made")
 _SALT: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
 
 
@@ -79,6 +81,7 @@ class Settings:
         engine: The target's engine in the plan.
         generator: aiperf's command.
         fields: Further fields of every request.
+        rows: The trace's requests, where the workload is one.
     """
 
     wish: Wish
@@ -87,6 +90,7 @@ class Settings:
     target: Target
     generator: Path
     fields: Mapping[str, Any]
+    rows: tuple[Row, ...]
 
 
 def check(wish: Wish) -> Settings:
@@ -98,29 +102,20 @@ def check(wish: Wish) -> Settings:
     problems = list(_numbers(wish))
     problems += _workload(wish)
     problems += out_problems(wish.out)
-    plan = target = generator = None
-    fields: Mapping[str, Any] = {}
-    try:
-        plan = plan_file(wish.config)
-    except KascadeError as error:
-        problems.append(str(error))
-    for step in ("target", "generator", "fields"):
-        try:
-            if step == "target":
-                target = _target(wish.target)
-            elif step == "generator":
-                generator = find_generator(wish.generator)
-            else:
-                fields = _fields(wish.fields)
-        except ValueError as error:
-            problems.append(str(error))
+    plan = _kept(problems, lambda: plan_file(wish.config))
+    target = _kept(problems, lambda: _target(wish.target))
+    generator = _kept(problems, lambda: find_generator(wish.generator))
+    fields = _kept(problems, lambda: _fields(wish.fields))
+    rows: tuple[Row, ...] | None = ()
+    if wish.workload == workloads.TRACE and (trace := wish.trace) is not None:
+        rows = _kept(problems, lambda: read_trace(trace, max(1, wish.shape.requests)))
     if importlib.util.find_spec("matplotlib") is None:
         problems.append("the pictures need matplotlib: pip install 'kascade[bench]'")
     engine = None
     if plan is not None and target is not None:
         engine = next((e for e in plan.engines if e.name == target.engine), None)
         problems += _fit(wish, plan, engine, target)
-    if problems or plan is None or engine is None or target is None or generator is None:
+    if problems or not (plan and engine and target and generator):
         raise InvalidBenchError(tuple(problems))
     # A relative program would not be found from another folder.
     return Settings(
@@ -129,8 +124,18 @@ def check(wish: Wish) -> Settings:
         engine=engine,
         target=target,
         generator=generator.absolute(),
-        fields=fields,
+        fields=fields or {},
+        rows=rows or (),
     )
+
+
+def _kept(problems: list[str], make: Callable[[], _Made]) -> _Made | None:
+    """Return what is made, or keep the reason why it cannot be."""
+    try:
+        return make()
+    except (KascadeError, ValueError) as error:
+        problems.append(str(error))
+        return None
 
 
 def _numbers(wish: Wish) -> Iterator[str]:
