@@ -13,7 +13,6 @@ from kascade.programs.verify.client import get_json
 from kascade.programs.verify.target import Replica
 from tests.e2e.disk import chunk_files, cut, read_only, shared_directory, small_disk, spoil
 from tests.e2e.replicas import (
-    DEADLINE_SECONDS,
     HIT_TOKENS,
     Outcome,
     ask,
