@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         KascadeError: The input cannot be used.
     """
     # A shell, a CI runner or a terminal that goes away ends the children too.
-    signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         return _run(arguments)
     except UnusableError as error:
@@ -74,6 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         say("interrupted; what was started has been ended")
         return EXIT_INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
