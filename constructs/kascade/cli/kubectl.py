@@ -21,7 +21,7 @@ CALL_SECONDS: Final = 60.0
 _FORWARD_SECONDS: Final = 30.0
 _END_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
-_FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) -> (\d+)")
+_FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
 _UNREACHABLE: Final = re.compile(
     r"unable to connect|connection refused|no such host|i/o timeout|was refused|current-context|"
     r"no configuration|TLS handshake|context .* does not exist|must be logged in|Unauthorized",
@@ -84,8 +84,10 @@ class Kubectl:
         return done.stdout
 
     def json(self, *arguments: str) -> Any:
-        """Run it with ``-o json`` and return the object."""
+        """Run it with ``-o json`` and return the object; None where it printed nothing."""
         text = self.run(*arguments, "--output=json")
+        if not text.strip():
+            return None
         try:
             return json.loads(text)
         except ValueError:
@@ -105,10 +107,10 @@ class Kubectl:
         """
         wanted = [f":{port}" for port in ports]
         with self.child("port-forward", "--address=127.0.0.1", what, *wanted) as lines:
-            found: dict[int, int] = {}
+            found: list[int] = []
             said: list[str] = []
             deadline = time.monotonic() + _FORWARD_SECONDS
-            while len(found) < len(set(ports)):
+            while len(found) < len(ports):
                 try:
                     line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
                 except queue.Empty:
@@ -119,8 +121,9 @@ class Kubectl:
                 said.append(line)
                 match = _FORWARDING.search(line)
                 if match:
-                    found[int(match.group(2))] = int(match.group(1))
-            yield found
+                    found.append(int(match.group(1)))
+            # In the order of the arguments; the port it names is the pod's, not the Service's.
+            yield dict(zip(ports, found, strict=True))
 
     @contextlib.contextmanager
     def child(self, *arguments: str) -> Iterator[queue.Queue[str | None]]:

@@ -23,7 +23,7 @@ def main() -> None:  # noqa: PLR0912, C901 - one branch for each verb
         sys.exit(given["error"])
     elif verb == "get" and "cronjob" in arguments:
         note()
-        print(json.dumps(given["cronjob"]) if "cronjob" in given else "null")
+        print(json.dumps(given["cronjob"]) if "cronjob" in given else "")
     elif verb == "get" and "pod" in arguments:
         note()
         print(json.dumps(given["job_pod"]))

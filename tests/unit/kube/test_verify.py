@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 
+import kubernetes_validate
 import pytest
 
+from kascade.cli.job import job_from
 from kascade.programs import program_files
 from kascade.programs.verify.command import _parser, settings
 from kascade.sizing.plan import ServingPlan, VerifyPlan
@@ -94,6 +98,17 @@ def test_the_program_reads_its_arguments(template: Object, verify: VerifyPlan) -
     assert chosen.ttft_ratio == verify.ttft_ratio
     assert chosen.router_policy == verify.router_policy
     assert chosen.request_seconds == verify.request_seconds
+
+
+def test_the_job_that_the_command_makes_of_it_fits_the_schema(template: Object) -> None:
+    live = {**template, "metadata": {**template["metadata"], "uid": "0-1"}}
+    given = argparse.Namespace(seed=5, tokens=None, ttft_ratio=0.5)
+    job = job_from(copy.deepcopy(live), "a-verify-0a1b2c", given)
+    kubernetes_validate.validate(job, "1.34", strict=True)
+    assert job["spec"]["backoffLimit"] == 0
+    made = container(pod(job), "verify")["args"]
+    assert _parser().parse_args(made).seed == 5
+    assert _parser().parse_args(made).ttft_ratio == 0.5
 
 
 def test_the_config_map_holds_the_whole_program_where_python_looks(

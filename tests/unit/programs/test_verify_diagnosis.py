@@ -121,6 +121,7 @@ def test_a_chunk_size_that_is_not_the_planned_one() -> None:
 
 
 COUNTERS = {
+    "seen-before": replace(GOOD, writer_hits=2816),
     "nothing-stored": replace(MISSED, stored=Stored(0, 0)),
     "store-failed": replace(MISSED, stored=Stored(11, 4)),
     "not-asked": replace(MISSED, fetched=Fetched(0, 0, 0)),

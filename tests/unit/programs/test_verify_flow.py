@@ -12,9 +12,10 @@ import pytest
 
 from kascade.programs.verify.checks import verify
 from kascade.programs.verify.command import main
+from kascade.programs.verify.discover import replicas_of
 from kascade.programs.verify.proof import Settings, UnusableError
 from kascade.programs.verify.report import FAILED, OPEN, Report
-from tests.unit.programs.fakes import FakeSystem
+from tests.unit.programs.fakes import FakeServer, FakeSystem
 
 Start = Callable[..., FakeSystem]
 PROGRAMS = Path(__file__).parents[3] / "constructs" / "kascade" / "programs"
@@ -59,6 +60,27 @@ def test_the_same_seed_sends_the_same_prompts(system: Start) -> None:
     every = {prompt[:200] for prompts in sent[0] for prompt in prompts}
     # Two warm-ups, one prompt for each direction and one for the router.
     assert len(every) == 5
+
+
+def test_a_seed_that_was_used_before_proves_nothing(system: Start) -> None:
+    running = system()
+    run(running)
+    report = run(running)
+    assert kinds(report) == [["seen-before"], ["seen-before"]]
+    assert report.exit_code == 1
+
+
+def test_replicas_are_found_by_a_name_and_called_as_their_servers_are(system: Start) -> None:
+    running = system()
+    port = running.servers[0].server_address[1]
+    cache = FakeServer(running.replicas[0], prefix="/lmcache")
+    try:
+        (found,) = replicas_of("127.0.0.1", engine_port=port, lmcache_port=cache.server_address[1])
+        (unknown,) = replicas_of("127.0.0.1", engine_port=port, lmcache_port=port)
+    finally:
+        cache.end()
+    assert (found.name, found.engine_url) == ("pod-a", f"http://127.0.0.1:{port}")
+    assert unknown.name == "127.0.0.1"
 
 
 @pytest.mark.parametrize(

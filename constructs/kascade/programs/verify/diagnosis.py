@@ -24,7 +24,7 @@ def diagnose(reading: Reading) -> tuple[Cause, ...]:
     Returns:
         Nothing when the reader took every whole chunk from the cache and gave the same answer.
     """
-    if reading.hit and reading.same_tokens:
+    if reading.hit and reading.same_tokens and not reading.seen_before:
         return ()
     for rules in (SERVERS, SETTINGS):
         causes = tuple(cause for rule in rules for cause in rule(reading))
@@ -35,6 +35,17 @@ def diagnose(reading: Reading) -> tuple[Cause, ...]:
         for cause in rule(reading):
             return (cause,)
     return (_unknown(reading),)
+
+
+def _seen_before(reading: Reading) -> Iterator[Cause]:
+    if reading.seen_before:
+        yield Cause(
+            kind="seen-before",
+            what="the prompt was cached before this run sent it, so nothing is proved",
+            writer=f"{reading.writer_hits} tokens cached",
+            reader=f"{reading.local_hits} tokens in GPU memory",
+            change="use another --seed, or none",
+        )
 
 
 def _hangs(reading: Reading) -> Iterator[Cause]:
@@ -159,6 +170,7 @@ def _partly(reading: Reading) -> Iterator[Cause]:
 
 
 _COUNTERS: Final[tuple[Rule, ...]] = (
+    _seen_before,
     _hangs,
     _not_stored,
     _not_asked,

@@ -95,6 +95,7 @@ class Reading:
         read: The reader's answer, or None when it gave none, for ``failure``.
         external_hits: Prompt tokens that the reader took from its connector.
         local_hits: Prompt tokens that were in the reader's GPU memory already.
+        writer_hits: Prompt tokens that the writer did not compute but had cached anywhere.
         reader_tokens: Prompt tokens of all requests that the reader took meanwhile.
     """
 
@@ -109,6 +110,7 @@ class Reading:
     failure: str = ""
     external_hits: int = 0
     local_hits: int = 0
+    writer_hits: int = 0
     reader_tokens: int = 0
 
     @property
@@ -125,6 +127,11 @@ class Reading:
     def hit(self) -> bool:
         """Whether the reader took every whole chunk from its connector."""
         return self.read is not None and self.external_hits >= self.wanted_tokens
+
+    @property
+    def seen_before(self) -> bool:
+        """Whether the prompt was in a cache already, so that nothing can be said."""
+        return max(self.local_hits, self.writer_hits) >= self.chunk_size
 
     @property
     def same_tokens(self) -> bool:
