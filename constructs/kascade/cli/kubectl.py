@@ -22,9 +22,12 @@ _FORWARD_SECONDS: Final = 30.0
 _END_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
 _FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
+_LONGEST: Final = 400
+_LOG_LINE: Final = re.compile(r"[EIW]\d{4} \d\d:\d\d")
 _UNREACHABLE: Final = re.compile(
     r"unable to connect|connection refused|no such host|i/o timeout|was refused|current-context|"
-    r"no configuration|TLS handshake|context .* does not exist|must be logged in|Unauthorized",
+    r"no configuration|TLS handshake|context .* does not exist|must be logged in|"
+    r"Unauthorized|error: EOF",
     re.IGNORECASE,
 )
 
@@ -154,14 +157,16 @@ class Kubectl:
             process.stdout.close()
 
     def _sentence(self, arguments: Sequence[str], said: str) -> str:
-        text = " ".join(said.split())[:400] or "it said nothing"
+        # Above the sentence for people stand client-go's own log lines, such as "E1129 ...".
+        lines = [line for line in said.splitlines() if line and not _LOG_LINE.match(line)]
+        text = " ".join(" ".join(lines or [said]).split())[:_LONGEST] or "it said nothing"
         which = f"context {self._context}" if self._context else "the current context"
         if _UNREACHABLE.search(text):
             return (
                 f"kubectl cannot reach the cluster of {which}: {text}; choose another one with "
                 "--context, or see whether this machine may reach the EKS API"
             )
-        return f"kubectl {' '.join(arguments[:3])} failed in {which}: {text}"
+        return f"kubectl {' '.join(arguments[:2])} failed in {which}: {text}"
 
 
 def _read(stream: IO[str], lines: queue.Queue[str | None]) -> None:

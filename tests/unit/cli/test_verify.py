@@ -137,8 +137,11 @@ def test_a_deployed_system_is_found_and_verified(
         ),
         (
             [str(DEFAULT), "--context", "far"],
-            {"error": "Unable to connect to the server: dial tcp: i/o timeout"},
-            "kubectl cannot reach the cluster of context far",
+            {
+                "error": 'E1129 22:18:32.060542 17052 memcache.go:265] "Unhandled Error"\n'
+                "Unable to connect to the server: dial tcp: i/o timeout"
+            },
+            "kubectl cannot reach the cluster of context far: Unable to connect",
         ),
         ([str(DEFAULT)], {"error": "Forbidden: pods"}, "kubectl get pods"),
         (

@@ -11,6 +11,7 @@ from kascade.programs.verify.client import Answer
 from kascade.programs.verify.diagnosis import diagnose
 from kascade.programs.verify.facts import CacheFacts, EngineFacts, Facts, read_cache
 from kascade.programs.verify.reading import Fetched, Listing, Reading, Seen, Stored
+from tests.e2e.planted import PLANTED
 
 CACHE = CacheFacts(
     version="0.5.6",
@@ -206,3 +207,8 @@ def test_what_the_real_server_says_is_read() -> None:
         key_path="/k/key",
         world_size=1,
     )
+
+
+def test_what_is_planted_in_real_engines_is_among_the_known_causes() -> None:
+    named = {kind for fault in PLANTED.values() for kind in (*fault.found, *fault.given)}
+    assert named <= {*SETTINGS, *COUNTERS}
