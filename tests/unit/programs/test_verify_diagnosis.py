@@ -144,6 +144,12 @@ def test_with_equal_settings_the_counters_tell(kind: str) -> None:
     assert cause.kind == kind
 
 
+def test_hits_of_others_are_not_taken_for_an_earlier_run() -> None:
+    assert diagnose(replace(GOOD, writer_hits=2816, writer_tokens=9000)) == ()
+    assert diagnose(replace(GOOD, local_hits=2816, reader_tokens=9000)) == ()
+    assert diagnose(replace(GOOD, local_hits=2816))[0].kind == "seen-before"
+
+
 def test_without_a_seal_files_are_damaged_rather_than_sealed_with_another_key() -> None:
     assert A.cache is not None
     plain = replace(A, cache=replace(A.cache, serde="none", key_path=""))

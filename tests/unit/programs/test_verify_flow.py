@@ -62,6 +62,12 @@ def test_the_same_seed_sends_the_same_prompts(system: Start) -> None:
     assert len(every) == 5
 
 
+def test_without_a_hit_nothing_is_said_about_the_time(system: Start) -> None:
+    report = run(system(base_path="/elsewhere"), ttft_ratio=0.0001)
+    times = [check for check in report.checks if check.name.endswith("first token")]
+    assert [(check.verdict, check.wanted) for check in times] == [(OPEN, "(no hit)")] * 2
+
+
 def test_a_seed_that_was_used_before_proves_nothing(system: Start) -> None:
     running = system()
     run(running)

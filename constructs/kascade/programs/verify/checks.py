@@ -98,11 +98,11 @@ def judge(reading: Reading, settings: Settings) -> Iterator[Check]:
         verdict=_verdict(reading.same_tokens),
     )
     first, second = reading.wrote.ttft_seconds, reading.read.ttft_seconds
-    limit = settings.ttft_ratio
+    limit = settings.ttft_ratio if reading.hit else None
     yield Check(
         name=f"{pair}: first token",
         measured=f"{second:.2f} s / {first:.2f} s = {second / first:.2f}",
-        wanted="(not judged)" if limit is None else f"below {limit:g}",
+        wanted=f"below {limit:g}" if limit else "(not judged)" if reading.hit else "(no hit)",
         verdict=OPEN if limit is None else _verdict(second / first < limit),
     )
 

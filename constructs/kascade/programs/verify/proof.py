@@ -213,6 +213,7 @@ class Proof:
             local_hits=delta(before, after, LOCAL_HITS),
             writer_hits=delta(writer_before, writer_after, EXTERNAL_HITS)
             + delta(writer_before, writer_after, LOCAL_HITS),
+            writer_tokens=delta(writer_before, writer_after, PROMPT_TOKENS),
             reader_tokens=delta(before, after, PROMPT_TOKENS),
         )
 

@@ -97,6 +97,7 @@ class Reading:
         local_hits: Prompt tokens that were in the reader's GPU memory already.
         writer_hits: Prompt tokens that the writer did not compute but had cached anywhere.
         reader_tokens: Prompt tokens of all requests that the reader took meanwhile.
+        writer_tokens: Likewise for the writer.
     """
 
     writer: Facts
@@ -112,6 +113,7 @@ class Reading:
     local_hits: int = 0
     writer_hits: int = 0
     reader_tokens: int = 0
+    writer_tokens: int = 0
 
     @property
     def chunks(self) -> int:
@@ -130,8 +132,14 @@ class Reading:
 
     @property
     def seen_before(self) -> bool:
-        """Whether the prompt was in a cache already, so that nothing can be said."""
-        return max(self.local_hits, self.writer_hits) >= self.chunk_size
+        """Whether the prompt was in a cache already, so that nothing can be said.
+
+        With requests of others among them, the counters do not tell whose hits they are.
+        """
+        hits = [] if self.disturbed else [self.local_hits]
+        if self.writer_tokens <= self.wrote.prompt_tokens:
+            hits.append(self.writer_hits)
+        return max(hits, default=0) >= self.chunk_size
 
     @property
     def same_tokens(self) -> bool:
