@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 from kascade.cli.job import run_in_cluster
 from kascade.cli.kubectl import Kubectl
@@ -29,8 +29,7 @@ from kascade.programs.verify.reading import Listing, Look
 from kascade.programs.verify.target import Replica, Target
 from kascade.sizing.plan import ServingPlan, VerifyPlan
 from kascade.sizing.planner import plan_file
-
-_FEWEST_REPLICAS: Final = 2
+from kascade.sizing.verification import FEWEST_REPLICAS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -108,7 +107,7 @@ def _run_target(arguments: argparse.Namespace) -> int:
         return show(target, settings(arguments), look=None)
     plans = [v for v in plan_file(arguments.config).verifications if v.engine == target.engine]
     if not plans:
-        msg = f"{arguments.config} has no model {target.engine} with an L2 and two replicas"
+        msg = f"{arguments.config} has no model {target.engine} with an L2"
         raise KascadeError(msg)
     return show(target, settings(arguments, **_planned(plans[0])), look=None)
 
@@ -135,7 +134,11 @@ def choose(plan: ServingPlan, model: str | None) -> tuple[VerifyPlan, ...]:
     if model is not None and model not in names:
         msg = f"no model is called {model!r}; the configuration has {', '.join(names)}"
         raise KascadeError(msg)
-    chosen = tuple(v for v in plan.verifications if model in {None, v.engine})
+    chosen = tuple(
+        verify
+        for verify in plan.verifications
+        if model in {None, verify.engine} and verify.replicas >= FEWEST_REPLICAS
+    )
     if chosen:
         return chosen
     reasons = [
@@ -177,7 +180,7 @@ def ready_pods(kubectl: Kubectl, verify: VerifyPlan) -> list[str]:
     selecting = ",".join(f"{key}={value}" for key, value in engine_selector(verify.engine).items())
     found = kubectl.json("get", "pods", f"--selector={selecting}").get("items", [])
     ready = sorted(pod["metadata"]["name"] for pod in found if _ready(pod))
-    if len(ready) < _FEWEST_REPLICAS:
+    if len(ready) < FEWEST_REPLICAS:
         others = ", ".join(
             f"{pod['metadata']['name']} is {pod.get('status', {}).get('phase', 'unknown')}"
             for pod in found

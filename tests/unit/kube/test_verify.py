@@ -46,12 +46,12 @@ def template(engine_chart: list[Object], verify: VerifyPlan) -> Object:
 def test_every_engine_that_can_share_has_one(
     plan: ServingPlan, charts: dict[str, list[Object]]
 ) -> None:
-    expected = [e.name for e in plan.engines if e.lmcache.l2 is not None and e.replicas > 1]
+    expected = [engine.name for engine in plan.engines if engine.lmcache.l2 is not None]
     assert [verify.engine for verify in plan.verifications] == expected
     assert len(of_kind(everything(charts), "CronJob")) == len(expected)
 
 
-def test_one_replica_has_nothing_to_prove(default_plan: ServingPlan, rendered: Render) -> None:
+def test_without_an_l2_there_is_none(default_plan: ServingPlan, rendered: Render) -> None:
     charts = rendered(replace(default_plan, verifications=()))
     assert of_kind(everything(charts), "CronJob") == []
 
@@ -171,4 +171,8 @@ def test_the_prompt_is_long_enough_to_pay(
     short = verify_plan(replace(engine, max_model_len=2000), default_plan.routers[0], image="p")
     assert short is not None
     assert short.prompt_tokens == 1500
-    assert verify_plan(replace(engine, replicas=1), default_plan.routers[0], image="p") is None
+    # Another number of replicas changes no object of the proof.
+    single = verify_plan(replace(engine, replicas=1), default_plan.routers[0], image="python")
+    assert single == replace(made, replicas=1)
+    bare = replace(engine, lmcache=replace(engine.lmcache, l2=None))
+    assert verify_plan(bare, default_plan.routers[0], image="python") is None
