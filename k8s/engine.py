@@ -32,7 +32,7 @@ class EngineChart(cdk8s.Chart):
             engine: The plan's slice.
             network: Addresses of the VPC.
             curvine: The pool; needed when the engine has an L2.
-            verify: The proof; None where there is nothing to prove.
+            verify: The proof; None for an engine without L2.
         """
         super().__init__(scope, construct_id)
         l2 = engine.lmcache.l2

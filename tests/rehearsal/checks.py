@@ -174,7 +174,13 @@ def policies_fit_pods(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _finished(snapshot: Snapshot, selector: Object, namespace: str) -> bool:
-    return any(
+    """Whether the pods are those of a Job that has ended, or of one that nobody has started."""
+    sleeping = (
+        pod["metadata"]["namespace"] == namespace
+        and matches(selector, pod["metadata"].get("labels", {}))
+        for pod in snapshot.sleeping
+    )
+    return any(sleeping) or any(
         job["metadata"]["namespace"] == namespace
         and matches(selector, job["spec"]["template"]["metadata"].get("labels", {}))
         for job in snapshot.of("Job")

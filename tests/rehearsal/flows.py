@@ -50,9 +50,13 @@ COMPONENTS: Final = (
     "csi-controller",
     "bootstrap",
     "cache-keys",
+    "verify",
 )
 FLOWS: Final = (
     _needs("router", "engine", "m-vllm"),
+    _needs("verify", "engine", "m-vllm"),
+    _needs("verify", "engine", "m-lmcache"),
+    _needs("verify", "router", "http"),
     _needs("worker", "master", "rpc"),
     _needs("csi-node", "master", "rpc"),
     _needs("csi-controller", "master", "rpc"),
@@ -70,6 +74,9 @@ FLOWS: Final = (
     _must_not(_DNS, "worker", "rpc"),
     _must_not({COMPONENT: "engine"}, "master", "rpc"),
     _must_not({COMPONENT: "engine"}, "engine", "m-vllm"),
+    _must_not({COMPONENT: "router"}, "engine", "m-lmcache"),
+    _must_not({COMPONENT: "verify"}, "master", "rpc"),
+    _must_not({COMPONENT: "engine"}, "verify", 8000),
 )
 
 
@@ -90,9 +97,12 @@ def flows_are_as_meant(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _pods(snapshot: Snapshot, labels: dict[str, str]) -> list[Object]:
-    """One pod of each template: they all have the same labels."""
+    """One pod of each template: they all have the same labels.
+
+    A suspended CronJob has none, so its template stands for them.
+    """
     found: dict[str, Object] = {}
-    for pod in snapshot.of("Pod"):
+    for pod in [*snapshot.of("Pod"), *snapshot.sleeping]:
         if matches({"matchLabels": labels}, pod["metadata"].get("labels", {})):
             found.setdefault(_title(pod), pod)
     return list(found.values())

@@ -43,7 +43,7 @@ def run_in_cluster(
     Raises:
         KascadeError: The Job could not be made, or did not get to a result.
     """
-    template = kubectl.json("get", "cronjob", verify.name, "--ignore-not-found") or None
+    template = kubectl.json("get", "cronjob", verify.name, "--ignore-not-found")
     if template is None:
         msg = (
             f"namespace {verify.namespace} has no CronJob {verify.name}; deploy the configuration "

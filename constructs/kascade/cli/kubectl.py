@@ -21,10 +21,13 @@ CALL_SECONDS: Final = 60.0
 _FORWARD_SECONDS: Final = 30.0
 _END_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
-_FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) -> (\d+)")
+_FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
+_LONGEST: Final = 400
+_LOG_LINE: Final = re.compile(r"[EIW]\d{4} \d\d:\d\d")
 _UNREACHABLE: Final = re.compile(
     r"unable to connect|connection refused|no such host|i/o timeout|was refused|current-context|"
-    r"no configuration|TLS handshake|context .* does not exist|must be logged in|Unauthorized",
+    r"no configuration|TLS handshake|context .* does not exist|must be logged in|"
+    r"Unauthorized|error: EOF",
     re.IGNORECASE,
 )
 
@@ -84,8 +87,10 @@ class Kubectl:
         return done.stdout
 
     def json(self, *arguments: str) -> Any:
-        """Run it with ``-o json`` and return the object."""
+        """Run it with ``-o json`` and return the object; None where it printed nothing."""
         text = self.run(*arguments, "--output=json")
+        if not text.strip():
+            return None
         try:
             return json.loads(text)
         except ValueError:
@@ -105,10 +110,10 @@ class Kubectl:
         """
         wanted = [f":{port}" for port in ports]
         with self.child("port-forward", "--address=127.0.0.1", what, *wanted) as lines:
-            found: dict[int, int] = {}
+            found: list[int] = []
             said: list[str] = []
             deadline = time.monotonic() + _FORWARD_SECONDS
-            while len(found) < len(set(ports)):
+            while len(found) < len(ports):
                 try:
                     line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
                 except queue.Empty:
@@ -119,8 +124,9 @@ class Kubectl:
                 said.append(line)
                 match = _FORWARDING.search(line)
                 if match:
-                    found[int(match.group(2))] = int(match.group(1))
-            yield found
+                    found.append(int(match.group(1)))
+            # In the order of the arguments; the port it names is the pod's, not the Service's.
+            yield dict(zip(ports, found, strict=True))
 
     @contextlib.contextmanager
     def child(self, *arguments: str) -> Iterator[queue.Queue[str | None]]:
@@ -151,14 +157,16 @@ class Kubectl:
             process.stdout.close()
 
     def _sentence(self, arguments: Sequence[str], said: str) -> str:
-        text = " ".join(said.split())[:400] or "it said nothing"
+        # Above the sentence for people stand client-go's own log lines, such as "E1129 ...".
+        lines = [line for line in said.splitlines() if line and not _LOG_LINE.match(line)]
+        text = " ".join(" ".join(lines or [said]).split())[:_LONGEST] or "it said nothing"
         which = f"context {self._context}" if self._context else "the current context"
         if _UNREACHABLE.search(text):
             return (
                 f"kubectl cannot reach the cluster of {which}: {text}; choose another one with "
                 "--context, or see whether this machine may reach the EKS API"
             )
-        return f"kubectl {' '.join(arguments[:3])} failed in {which}: {text}"
+        return f"kubectl {' '.join(arguments[:2])} failed in {which}: {text}"
 
 
 def _read(stream: IO[str], lines: queue.Queue[str | None]) -> None:

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 from kascade.cli.job import run_in_cluster
 from kascade.cli.kubectl import Kubectl
@@ -29,8 +29,7 @@ from kascade.programs.verify.reading import Listing, Look
 from kascade.programs.verify.target import Replica, Target
 from kascade.sizing.plan import ServingPlan, VerifyPlan
 from kascade.sizing.planner import plan_file
-
-_FEWEST_REPLICAS: Final = 2
+from kascade.sizing.verification import FEWEST_REPLICAS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         KascadeError: The input cannot be used.
     """
     # A shell, a CI runner or a terminal that goes away ends the children too.
-    signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         return _run(arguments)
     except UnusableError as error:
@@ -74,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         say("interrupted; what was started has been ended")
         return EXIT_INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -106,7 +107,7 @@ def _run_target(arguments: argparse.Namespace) -> int:
         return show(target, settings(arguments), look=None)
     plans = [v for v in plan_file(arguments.config).verifications if v.engine == target.engine]
     if not plans:
-        msg = f"{arguments.config} has no model {target.engine} with an L2 and two replicas"
+        msg = f"{arguments.config} has no model {target.engine} with an L2"
         raise KascadeError(msg)
     return show(target, settings(arguments, **_planned(plans[0])), look=None)
 
@@ -133,7 +134,11 @@ def choose(plan: ServingPlan, model: str | None) -> tuple[VerifyPlan, ...]:
     if model is not None and model not in names:
         msg = f"no model is called {model!r}; the configuration has {', '.join(names)}"
         raise KascadeError(msg)
-    chosen = tuple(v for v in plan.verifications if model in {None, v.engine})
+    chosen = tuple(
+        verify
+        for verify in plan.verifications
+        if model in {None, verify.engine} and verify.replicas >= FEWEST_REPLICAS
+    )
     if chosen:
         return chosen
     reasons = [
@@ -175,7 +180,7 @@ def ready_pods(kubectl: Kubectl, verify: VerifyPlan) -> list[str]:
     selecting = ",".join(f"{key}={value}" for key, value in engine_selector(verify.engine).items())
     found = kubectl.json("get", "pods", f"--selector={selecting}").get("items", [])
     ready = sorted(pod["metadata"]["name"] for pod in found if _ready(pod))
-    if len(ready) < _FEWEST_REPLICAS:
+    if len(ready) < FEWEST_REPLICAS:
         others = ", ".join(
             f"{pod['metadata']['name']} is {pod.get('status', {}).get('phase', 'unknown')}"
             for pod in found

@@ -479,7 +479,7 @@ class ServingPlan:
 
     Attributes:
         curvine: None when no engine uses Curvine as L2.
-        verifications: One for each engine with an L2 and two replicas or more.
+        verifications: One for each engine with an L2.
         observability: None when turned off.
         warnings: What deploys but deserves a look.
     """

@@ -24,13 +24,28 @@ def diagnose(reading: Reading) -> tuple[Cause, ...]:
     Returns:
         Nothing when the reader took every whole chunk from the cache and gave the same answer.
     """
-    if reading.hit and reading.same_tokens:
+    if reading.hit and reading.same_tokens and not reading.seen_before:
         return ()
-    for rules in (SERVERS, SETTINGS, _COUNTERS):
+    for rules in (SERVERS, SETTINGS):
         causes = tuple(cause for rule in rules for cause in rule(reading))
         if causes:
             return causes
+    # Each of these explains those after it: what was not stored cannot be found.
+    for rule in _COUNTERS:
+        for cause in rule(reading):
+            return (cause,)
     return (_unknown(reading),)
+
+
+def _seen_before(reading: Reading) -> Iterator[Cause]:
+    if reading.seen_before:
+        yield Cause(
+            kind="seen-before",
+            what="the prompt was cached before this run sent it, so nothing is proved",
+            writer=f"{reading.writer_hits} tokens cached",
+            reader=f"{reading.local_hits} tokens in GPU memory",
+            change="use another --seed, or none",
+        )
 
 
 def _hangs(reading: Reading) -> Iterator[Cause]:
@@ -108,26 +123,23 @@ def _not_found(reading: Reading) -> Iterator[Cause]:
     fetched = reading.fetched
     if fetched is None or reading.hit or not fetched.looked_up or fetched.begun:
         return
-    writer, reader = arrived(reading), found(reading)
+    paths = [
+        facts.cache.base_path if facts.cache else "?" for facts in (reading.writer, reading.reader)
+    ]
+    looked = found(reading)
     if reading.seen is not None:
         after = reading.seen.after
         names = ", ".join(sorted(after.tmp_dirs)) or "no server's directory"
-        reader += (
+        looked += (
             f"; {after.where} gained {reading.seen.new_chunks} files while the writer stored, and "
             f"has {names}"
         )
-    for facts, other in ((reading.writer, "writer"), (reading.reader, "reader")):
-        path = facts.cache.base_path if facts.cache else "?"
-        if other == "writer":
-            writer += f" under {path}"
-        else:
-            reader += f" (under {path})"
     yield Cause(
         kind="mount-differs",
         what="all settings agree and the writer stored everything, but the reader finds nothing: "
         "one path, two directories",
-        writer=writer,
-        reader=reader,
+        writer=f"{arrived(reading)}, in {paths[0]}",
+        reader=f"{looked}, in {paths[1]}" if reading.seen is None else looked,
         change="compare the mounts behind the path: a pod without the shared volume writes to its "
         "own disk without a word, as LMCache makes a path that is not there",
     )
@@ -158,6 +170,7 @@ def _partly(reading: Reading) -> Iterator[Cause]:
 
 
 _COUNTERS: Final[tuple[Rule, ...]] = (
+    _seen_before,
     _hangs,
     _not_stored,
     _not_asked,

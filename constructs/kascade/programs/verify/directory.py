@@ -62,7 +62,7 @@ def look_below(directory: str) -> Look:
             if tmp_dir in folders:
                 names = frozenset(name for name in folders if name.startswith(TMP_PREFIX))
                 chunks = frozenset(name for name in files if name.endswith(CHUNK_SUFFIX))
-                return Listing(folder, names, chunks)
-        return Listing(directory, frozenset(), frozenset())
+                return Listing(f"{folder} as seen from here", names, chunks)
+        return Listing(f"{directory} as seen from here", frozenset(), frozenset())
 
     return look

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import socket
 
+from .client import UnreachableError, get_json
 from .target import Replica
 
 
 def replicas_of(host: str, *, engine_port: int, lmcache_port: int) -> tuple[Replica, ...]:
     """Resolve a name to replicas, in the order of their addresses.
+
+    Each is named as its LMCache server was started, which in a cluster is its pod's name, or by its
+    address where that server does not tell.
 
     Args:
         host: Name of the headless Service.
@@ -20,14 +24,25 @@ def replicas_of(host: str, *, engine_port: int, lmcache_port: int) -> tuple[Repl
     """
     found = socket.getaddrinfo(host, engine_port, type=socket.SOCK_STREAM)
     addresses = sorted({str(entry[4][0]) for entry in found})
+    urls = {address: f"http://{_literal(address)}:{lmcache_port}" for address in addresses}
+    names = [_name(url) or address for address, url in urls.items()]
+    if len(set(names)) < len(names):
+        names = addresses
     return tuple(
         Replica(
-            name=address,
+            name=name,
             engine_url=f"http://{_literal(address)}:{engine_port}",
-            lmcache_url=f"http://{_literal(address)}:{lmcache_port}",
+            lmcache_url=urls[address],
         )
-        for address in addresses
+        for name, address in zip(names, addresses, strict=True)
     )
+
+
+def _name(url: str) -> str:
+    try:
+        return str(get_json(f"{url}/config").get("mp", {}).get("instance_id", ""))
+    except (UnreachableError, AttributeError):
+        return ""
 
 
 def _literal(address: str) -> str:

@@ -167,7 +167,7 @@ class Proof:
     def _read_once(self, writer: Replica, reader: Replica) -> Reading:
         prompt = self.fresh_prompt()
         seen_before = self._listing(reader)
-        stored_before = cache_page(writer)
+        stored_before, writer_before = cache_page(writer), engine_page(writer)
         self.say(f"{writer.name} computes prompt {self._prompts}")
         try:
             wrote = self._complete(writer.engine_url, prompt)
@@ -185,6 +185,7 @@ class Proof:
                 say=self.say,
             )
         seen_after = self._listing(reader)
+        writer_after = engine_page(writer)
         before, cache_before = engine_page(reader), cache_page(reader)
         self.say(f"{reader.name} is asked for it")
         read: Answer | None = None
@@ -210,6 +211,9 @@ class Proof:
             failure=failure,
             external_hits=delta(before, after, EXTERNAL_HITS),
             local_hits=delta(before, after, LOCAL_HITS),
+            writer_hits=delta(writer_before, writer_after, EXTERNAL_HITS)
+            + delta(writer_before, writer_after, LOCAL_HITS),
+            writer_tokens=delta(writer_before, writer_after, PROMPT_TOKENS),
             reader_tokens=delta(before, after, PROMPT_TOKENS),
         )
 

@@ -95,7 +95,9 @@ class Reading:
         read: The reader's answer, or None when it gave none, for ``failure``.
         external_hits: Prompt tokens that the reader took from its connector.
         local_hits: Prompt tokens that were in the reader's GPU memory already.
+        writer_hits: Prompt tokens that the writer did not compute but had cached anywhere.
         reader_tokens: Prompt tokens of all requests that the reader took meanwhile.
+        writer_tokens: Likewise for the writer.
     """
 
     writer: Facts
@@ -109,7 +111,9 @@ class Reading:
     failure: str = ""
     external_hits: int = 0
     local_hits: int = 0
+    writer_hits: int = 0
     reader_tokens: int = 0
+    writer_tokens: int = 0
 
     @property
     def chunks(self) -> int:
@@ -125,6 +129,17 @@ class Reading:
     def hit(self) -> bool:
         """Whether the reader took every whole chunk from its connector."""
         return self.read is not None and self.external_hits >= self.wanted_tokens
+
+    @property
+    def seen_before(self) -> bool:
+        """Whether the prompt was in a cache already, so that nothing can be said.
+
+        With requests of others among them, the counters do not tell whose hits they are.
+        """
+        hits = [] if self.disturbed else [self.local_hits]
+        if self.writer_tokens <= self.wrote.prompt_tokens:
+            hits.append(self.writer_hits)
+        return max(hits, default=0) >= self.chunk_size
 
     @property
     def same_tokens(self) -> bool:

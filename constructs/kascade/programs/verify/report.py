@@ -81,8 +81,11 @@ class Report:
             if failed
             else f"{self.engine}: all {judged} checks passed",
         ]
+        explained: list[Diagnosis] = []
         for diagnosis in self.diagnoses:
-            parts += ["", *_explained(diagnosis)]
+            known = any(_mirrors(diagnosis, other) for other in explained)
+            parts += ["", *(_referring(diagnosis) if known else _explained(diagnosis))]
+            explained.append(diagnosis)
         return "\n".join(parts) + "\n"
 
 
@@ -92,6 +95,17 @@ def _table(checks: tuple[Check, ...]) -> Iterator[str]:
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield f"  {'  '.join(cells)}".rstrip()
+
+
+def _mirrors(one: Diagnosis, other: Diagnosis) -> bool:
+    """Whether the same was seen the other way round, as settings that differ always are."""
+    return (one.writer, one.reader) == (other.reader, other.writer) and [
+        (cause.kind, cause.writer, cause.reader) for cause in one.causes
+    ] == [(cause.kind, cause.reader, cause.writer) for cause in other.causes]
+
+
+def _referring(diagnosis: Diagnosis) -> Iterator[str]:
+    yield f"And {diagnosis.reader} did not answer from what {diagnosis.writer} computed likewise."
 
 
 def _explained(diagnosis: Diagnosis) -> Iterator[str]:

@@ -1,0 +1,180 @@
+"""Prompts, pages of metrics, listings and the table."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from kascade.programs import program_files
+from kascade.programs.verify.causes import Cause
+from kascade.programs.verify.client import UnreachableError, complete, get_json, get_text
+from kascade.programs.verify.directory import LISTING, look_below, read_listing
+from kascade.programs.verify.facts import Facts
+from kascade.programs.verify.metrics import Page, parse
+from kascade.programs.verify.prompt import words
+from kascade.programs.verify.reading import (
+    EXTERNAL_HITS,
+    LOAD_COMPLETED,
+    LOAD_SUBMITTED,
+    LOCAL_HITS,
+    LOOKED_UP,
+    PROMPT_TOKENS,
+    STORE_COMPLETED,
+    STORE_SUBMITTED,
+    delta,
+)
+from kascade.programs.verify.report import FAILED, OK, OPEN, Check, Diagnosis, Report
+from tests.unit.programs.test_verify_diagnosis import A
+
+METRICS = Path(__file__).parents[2] / "data" / "metrics"
+
+
+def page(name: str) -> Page:
+    return parse((METRICS / name).read_text())
+
+
+def test_prompts_share_no_beginning() -> None:
+    every = [words(seed, purpose, 50) for seed in (1, 2) for purpose in ("a", "b")]
+    assert len({prompt[:20] for prompt in every}) == 4
+    assert words(1, "a", 50) == every[0]
+    assert words(1, "a", 60).startswith(every[0])
+
+
+def test_counters_of_the_real_pages() -> None:
+    vllm = page("vllm-0.32.0.txt")
+    assert vllm.total(PROMPT_TOKENS) == 26100
+    assert vllm.total(EXTERNAL_HITS) == 12288
+    assert vllm.total(LOCAL_HITS) == 5888
+    assert vllm.label("vllm:cache_config_info", "cache_dtype") == "auto"
+    writer = page("lmcache-0.5.6-writer.txt")
+    assert (writer.total(STORE_SUBMITTED), writer.total(STORE_COMPLETED)) == (23, 23)
+    reader = page("lmcache-0.5.6-reader.txt")
+    assert reader.total(LOOKED_UP) >= reader.total(LOAD_SUBMITTED) > 0
+    assert reader.total(LOAD_SUBMITTED) == reader.total(LOAD_COMPLETED)
+
+
+def test_labels_with_commas_braces_and_quotes() -> None:
+    found = parse('a{x="1,{2}",y="q\\"q"} 3e2 1700000000\nb NaN\nc{ 1\n# d 4\n')
+    assert found.total("a", x="1,{2}") == 300
+    assert found.label("a", "y") == 'q\\"q'
+    assert found.total("c") == found.total("d") == 0
+
+
+def test_a_counter_of_a_restarted_server_begins_at_0() -> None:
+    before, after = parse("a 10\n"), parse("a 4\n")
+    assert delta(before, after, "a") == 4
+    assert delta(parse(""), after, "a") == 4
+
+
+def test_a_folder_is_looked_into_below_the_mount(tmp_path: Path) -> None:
+    base = tmp_path / "model" / "tp1"
+    (base / ".tmp-pod-a").mkdir(parents=True)
+    (base / ".tmp-pod-b").mkdir()
+    (base / "x@1.data").touch()
+    (base / "note.txt").touch()
+    seen = look_below(str(tmp_path))(A)
+    assert not isinstance(seen, str)
+    assert seen.tmp_dirs == {".tmp-pod-a", ".tmp-pod-b"}
+    assert seen.chunks == {"x@1.data"}
+    printed = subprocess.run(
+        [sys.executable, "-c", LISTING, str(base)], capture_output=True, text=True, check=True
+    ).stdout
+    listed = read_listing(printed, "there")
+    assert (listed.tmp_dirs, len(listed.chunks)) == (seen.tmp_dirs, 1)
+
+
+def test_a_folder_that_is_not_there_or_is_another_one(tmp_path: Path) -> None:
+    assert "is no directory here" in str(look_below(str(tmp_path / "no"))(A))
+    nobody = Facts(name="x", engine=A.engine, cache=None)
+    for facts in (A, nobody):
+        seen = look_below(str(tmp_path))(facts)
+        assert not isinstance(seen, str)
+        assert not seen.tmp_dirs
+    with pytest.raises(ValueError, match="listing"):
+        read_listing(json.dumps({"tmp": []}), "there")
+
+
+def check(verdict: str) -> Check:
+    return Check(name="a > b: x", measured="1", wanted="2", verdict=verdict)
+
+
+def test_the_exit_code_follows_the_checks() -> None:
+    def report(*verdicts: str) -> Report:
+        checks = tuple(map(check, verdicts))
+        return Report(engine="m", seed=1, prompt_tokens=9, checks=checks)
+
+    assert report(OK, OPEN).exit_code == 0
+    assert report(OK, FAILED).exit_code == 1
+    assert "all 1 checks passed" in report(OK, OPEN).render()
+    assert "1 of 2 checks failed" in report(OK, FAILED, OPEN).render()
+
+
+def test_causes_follow_the_table_and_are_told_once() -> None:
+    def diagnosis(writer: str, reader: str, seen: tuple[str, str]) -> Diagnosis:
+        cause = Cause(kind="kind", what="w " * 60, writer=seen[0], reader=seen[1], change="do it")
+        return Diagnosis(writer=writer, reader=reader, causes=(cause,))
+
+    text = Report(
+        engine="m",
+        seed=1,
+        prompt_tokens=9,
+        checks=(check(FAILED),),
+        diagnoses=(diagnosis("a", "b", ("1", "2")), diagnosis("b", "a", ("2", "1"))),
+    ).render()
+    assert "Why b did not answer from what a computed:" in text
+    assert "      a: 1\n      b: 2\n      to change: do it\n" in text
+    assert "And a did not answer from what b computed likewise." in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_every_file_of_the_program_travels() -> None:
+    files = program_files("verify")
+    assert {"__init__.py", "__main__.py", "target.py"} <= files.keys()
+    # The API server takes no more than 1 MiB, and CloudFormation's request holds it as well.
+    assert sum(map(len, files.values())) < 100_000
+
+
+def test_a_server_that_says_nothing_ends_at_the_deadline() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        started = time.monotonic()
+        with pytest.raises(UnreachableError, match=r"did not answer within 0\.2 s"):
+            get_text(f"{url}/metrics", seconds=0.2)
+        with pytest.raises(UnreachableError, match=r"did not answer within 0\.2 s"):
+            complete(url, model="m", prompt="p", tokens=1, seconds=0.2)
+        assert time.monotonic() - started < 5
+
+
+def test_a_stream_that_drips_ends_at_the_deadline() -> None:
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+            for _ in range(30):
+                try:
+                    connection.sendall(b": nothing yet\n\n")
+                except OSError:
+                    return
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,))
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(UnreachableError, match=r"did not answer within 0\.3 s"):
+            complete(url, model="m", prompt="p", tokens=1, seconds=0.3)
+        thread.join()
+
+
+@pytest.mark.parametrize("url", ["ftp://a", "nothing", "http://127.0.0.1:1/x"])
+def test_what_is_no_server_is_a_sentence(url: str) -> None:
+    with pytest.raises(UnreachableError, match=r"no address of a server|does not answer"):
+        get_json(url, seconds=1)
