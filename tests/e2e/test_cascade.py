@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import urllib.parse
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,9 +142,8 @@ def test_the_recorded_pages_are_those_of_today(system: LocalSystem) -> None:
 
 def asked_prometheus(system: LocalSystem, query: str) -> list[dict[str, Any]]:
     words = urllib.parse.urlencode({"query": query})
-    url = f"{system.prometheus_url}/api/v1/query?{words}"
-    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - http only
-        found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+    answer = get_json(f"{system.prometheus_url}/api/v1/query?{words}")
+    found: list[dict[str, Any]] = answer["data"]["result"]
     return found
 
 

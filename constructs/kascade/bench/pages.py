@@ -2,46 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
-_SAMPLE: Final = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?")
-_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-
-
-def samples(page: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
-    """Yield name, labels and value of every sample of a page in Prometheus' text format.
-
-    >>> list(samples('a_total{b="c"} 2.0'))
-    [('a_total', {'b': 'c'}, 2.0)]
-    """
-    for line in page.splitlines():
-        if line.startswith("#"):
-            continue
-        match = _SAMPLE.fullmatch(line.strip())
-        if match is None:
-            continue
-        name, labels, value = match.groups()
-        try:
-            number = float(value)
-        except ValueError:
-            continue
-        yield name, dict(_LABEL.findall(labels or "")), number
-
-
-def total(page: str, name: str) -> float:
-    """Return the sum over all series of a name; 0 when there is none, as before a first event."""
-    return sum(value for found, _, value in samples(page) if found == name)
-
-
-def label(page: str, name: str, wanted: str) -> str | None:
-    """Return the value of a label of the first series of that name, or None."""
-    for found, labels, _ in samples(page):
-        if found == name and wanted in labels:
-            return labels[wanted]
-    return None
+from kascade.programs.verify.metrics import parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +43,15 @@ class Counters:
 
 
 def counters(vllm_page: str, lmcache_page: str) -> Counters:
-    """Read both pages of one replica."""
+    """Read both pages of one replica; a counter that has not counted yet is not on its page."""
+    vllm, lmcache = parse(vllm_page), parse(lmcache_page)
     return Counters(
-        prompt=int(total(vllm_page, "vllm:prompt_tokens_total")),
-        generated=int(total(vllm_page, "vllm:generation_tokens_total")),
-        l0_hits=int(total(vllm_page, "vllm:prefix_cache_hits_total")),
-        external_hits=int(total(vllm_page, "vllm:external_prefix_cache_hits_total")),
-        l2_lookup_hits=int(total(lmcache_page, "lmcache_mp_lookup_hit_l2_tokens_total")),
-        preemptions=int(total(vllm_page, "vllm:num_preemptions_total")),
+        prompt=int(vllm.total("vllm:prompt_tokens_total")),
+        generated=int(vllm.total("vllm:generation_tokens_total")),
+        l0_hits=int(vllm.total("vllm:prefix_cache_hits_total")),
+        external_hits=int(vllm.total("vllm:external_prefix_cache_hits_total")),
+        l2_lookup_hits=int(lmcache.total("lmcache_mp_lookup_hit_l2_tokens_total")),
+        preemptions=int(vllm.total("vllm:num_preemptions_total")),
     )
 
 
@@ -106,10 +70,10 @@ class Stores:
 
 def stores(lmcache_page: str) -> Stores:
     """Read them from an LMCache page."""
-    prefix = "lmcache_mp_l2_store"
+    page, prefix = parse(lmcache_page), "lmcache_mp_l2_store"
     return Stores(
-        submitted=int(total(lmcache_page, f"{prefix}_submitted_objects_chunks_total")),
-        completed=int(total(lmcache_page, f"{prefix}_completed_objects_chunks_total")),
+        submitted=int(page.total(f"{prefix}_submitted_objects_chunks_total")),
+        completed=int(page.total(f"{prefix}_completed_objects_chunks_total")),
     )
 
 
@@ -123,8 +87,8 @@ class L0Size:
 
 def l0_size(vllm_page: str) -> L0Size | None:
     """Read it, or None where the page does not say."""
-    name = "vllm:cache_config_info"
-    blocks, size = label(vllm_page, name, "num_gpu_blocks"), label(vllm_page, name, "block_size")
+    page, name = parse(vllm_page), "vllm:cache_config_info"
+    blocks, size = page.label(name, "num_gpu_blocks"), page.label(name, "block_size")
     if blocks is None or size is None or not (blocks.isdecimal() and size.isdecimal()):
         return None
     return L0Size(tokens=int(blocks) * int(size), block_size=int(size))

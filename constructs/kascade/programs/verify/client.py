@@ -146,7 +146,8 @@ def _exchange(
         wire = connection.sock
         data = None if body is None else json.dumps(body).encode()
         headers = {} if body is None else {"Content-Type": "application/json"}
-        connection.request(method, parts.path or "/", data, headers)
+        query = f"?{parts.query}" if parts.query else ""
+        connection.request(method, (parts.path or "/") + query, data, headers)
         response = connection.getresponse()
         if response.status != _OK:
             said = response.read(_LONGEST_REASON).decode(errors="replace").strip()
