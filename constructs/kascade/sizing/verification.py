@@ -20,7 +20,9 @@ TTFT_RATIO: Final = 0.8
 """Above it loading was no gain worth the name. Far above what was measured, because a replica that
 also serves others is slower now and then."""
 
-REQUEST_SECONDS: Final = 120
+REQUEST_SECONDS: Final = 300
+"""An engine that has just lost its LMCache server answered its next request after two minutes."""
+
 STORE_SECONDS: Final = 60
 
 DEADLINE_SECONDS: Final = 3600

@@ -218,7 +218,7 @@ class Proof:
         )
 
     def _listing(self, replica: Replica) -> Listing | None:
-        if self._look is None:
+        if self._look is None or self.facts[replica.name].cache is None:
             return None
         found = self._look(self.facts[replica.name])
         if isinstance(found, str):
