@@ -9,6 +9,7 @@ from tools.local.system import Deployment
 EXPECTED = {
     "tiny-0": [
         "prove-cache: not started",
+        ("lmcache: /dev/shm/kascade-lmcache-started -> /here/shm/kascade-lmcache-started"),
         "lmcache: --host=127.0.0.1 -> --host=127.88.0.11",
         "lmcache: --http-host=0.0.0.0 -> --http-host=127.88.0.11",
         "lmcache: --isolated-ipc left out",
@@ -45,7 +46,7 @@ def place(volumes: list[str]) -> Place:
     here = Path("/here")
     return Place(
         address="127.88.0.11",
-        volumes={name: here / name for name in volumes if name != "shm"},
+        volumes={name: here / name for name in volumes},
         kubeconfig=here / "kubeconfig",
         cores=2,
     )

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,25 +91,24 @@ def test_a_prompt_below_a_chunk_is_refused(system: LocalSystem) -> None:
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_a_planted_fault_is_named(system: LocalSystem, measured: Measure, name: str) -> None:
-    with planted(system, name):
-        ran = verify(system)
+def test_a_planted_fault_is_named(
+    system: LocalSystem, sound: Container, measured: Measure, name: str
+) -> None:
+    plant(system, name, sound)
+    ran = verify(system)
     assert ran.returncode == 1, ran.stdout + ran.stderr
     for cause in PLANTED[name].found:
         assert f"({cause})" in ran.stdout
     measured(f"verify, {name}", f"named: {', '.join(PLANTED[name].found)}")
 
 
-def test_another_seed_is_named(system: LocalSystem, measured: Measure) -> None:
-    """Other weights: every block is a hit, and the answer another one."""
-    other = system.target.replicas[1]
-    engine = container(system, other, "vllm")
-    with replaced(system, "vllm", lambda c: with_flags(c, {"--seed": "1"})):
-        assert engine.started
-        ran = verify(system)
-    assert ran.returncode == 1, ran.stdout + ran.stderr
-    assert "(other-tokens)" in ran.stdout
-    measured("verify, another seed", "named: other-tokens")
+@pytest.fixture(scope="module")
+def sound(local: LocalSystem) -> Iterator[Container]:
+    """Return the second replica's cache server as it should be; in the end it is that again."""
+    running = container(local, local.target.replicas[1], "lmcache")
+    original = running.container
+    yield original
+    run(local, original)
 
 
 def unshare() -> str:
@@ -128,15 +126,13 @@ def config_map(objects: tuple[dict[str, Any], ...], name: str) -> dict[str, str]
     return data
 
 
-@contextmanager
-def planted(system: LocalSystem, name: str) -> Iterator[None]:
+def plant(system: LocalSystem, name: str, sound: Container) -> None:
     """Give the second replica a cache server with a fault."""
     fault, own = PLANTED[name], system.folder / "planted" / name.replace(" ", "-")
     own.parent.mkdir(exist_ok=True)
     if "serde" in fault.adapter:
         own.write_bytes(secrets.token_bytes(32))
-    with replaced(system, "lmcache", lambda c: spoilt(c, fault, own, system.cache_directory)):
-        yield
+    run(system, spoilt(sound, fault, own, system.cache_directory))
 
 
 def spoilt(container: Container, fault: Planted, own: Path, shared: Path | None) -> Container:
@@ -164,29 +160,11 @@ def registered(replica: Replica) -> bool:
     return bool(status["worker_liveness"]["tracked_instances"])
 
 
-@contextmanager
-def replaced(
-    system: LocalSystem, name: str, change: Callable[[Container], Container]
-) -> Iterator[None]:
-    """Run the second replica's container changed, until its engine is registered."""
+def run(system: LocalSystem, wanted: Container) -> None:
+    """Run the second replica's cache server otherwise, and wait for its engine to register."""
     replica = system.target.replicas[1]
-    running = container(system, replica, name)
-    original = running.container
-
-    def run(wanted: Container) -> None:
-        restarts = running.restarts
-        running.replace(wanted)
-        wait_for_restart(system, running, restarts)
-        system.wait_for(
-            lambda: bool(
-                get_json(f"{replica.lmcache_url}/status")["worker_liveness"]["tracked_instances"]
-            ),
-            "the engine is registered",
-            seconds=60,
-        )
-
-    run(change(original))
-    try:
-        yield
-    finally:
-        run(original)
+    running = container(system, replica, "lmcache")
+    restarts = running.restarts
+    running.replace(wanted)
+    wait_for_restart(system, running, restarts)
+    system.wait_for(lambda: registered(replica), "the engine is registered", seconds=60)

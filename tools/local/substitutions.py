@@ -231,8 +231,8 @@ def _words(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
     >>> _words(("a", "--x=1", "--y", '--z={"a":{"b":1}}'), ("a", "--x=2", '--z={"a":{"b":2}}'))
     ['--x=1 -> --x=2', '--y left out', '--z: a.b 1 -> 2']
     """
-    fresh = {word.partition("=")[0]: word for word in new if word not in old}
-    gone = {word.partition("=")[0]: word for word in old if word not in new}
+    fresh = {_key(word): word for word in new if word not in old}
+    gone = {_key(word): word for word in old if word not in new}
     lines = []
     for flag, word in gone.items():
         if flag not in fresh:
@@ -243,6 +243,11 @@ def _words(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
         else:
             lines.append(f"{word} -> {fresh[flag]}")
     return lines + [f"{word} added" for flag, word in fresh.items() if flag not in gone]
+
+
+def _key(word: str) -> str:
+    """What a word and its replacement have in common: the flag, or the end of a path."""
+    return word.partition("=")[0] if word.startswith("-") else word.rpartition("/")[2]
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

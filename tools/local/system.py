@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -137,11 +138,7 @@ class LocalSystem:
         """Say where a pod stands here; makes the folders of its volumes."""
         return Place(
             address=f"{self._network}.{_FIRST_POD + index}",
-            volumes={
-                name: folder
-                for name, source in pod.volumes.items()
-                if (folder := self._volume(pod, name, source)) is not None
-            },
+            volumes={name: self._volume(pod, name, source) for name, source in pod.volumes.items()},
             kubeconfig=self._kubeconfig,
             cores=os.cpu_count() or 1,
         )
@@ -255,6 +252,12 @@ class LocalSystem:
         return {**inherited, "PATH": path, "HOME": str(self.folder)}
 
     def _start_pods(self) -> None:
+        for pod in self.pods.values():
+            for name, source in pod.pod.volumes.items():
+                if "emptyDir" in source:
+                    # It lives as long as its pod.
+                    shutil.rmtree(self.folder / "pods" / pod.pod.name / name)
+                    self._volume(pod.pod, name, source)
         with ThreadPoolExecutor() as pool:
             for started in [
                 pool.submit(pod.start, seconds=_START_SECONDS) for pod in self.pods.values()
@@ -273,10 +276,8 @@ class LocalSystem:
                 check=True,
             )
 
-    def _volume(self, pod: Pod, name: str, source: Document) -> Path | None:
-        """Make the folder of one volume; None for memory, which is the machine's own."""
-        if source.get("emptyDir", {}).get("medium") == "Memory":
-            return None
+    def _volume(self, pod: Pod, name: str, source: Document) -> Path:
+        """Make the folder of one volume."""
         folder = self.folder / "pods" / pod.name / name
         if claim := source.get("persistentVolumeClaim"):
             folder = self.folder / "volumes" / str(claim["claimName"])

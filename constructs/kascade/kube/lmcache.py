@@ -43,6 +43,9 @@ SHARED_ENV: Final = {
 }
 """Environment of the server and the engine alike."""
 
+_STARTED: Final = "/dev/shm/kascade-lmcache-started"  # noqa: S108 - shared memory
+"""Made by the pod's first server; shared memory outlives a container and not its pod."""
+
 _GUARD_SECONDS: Final = 120
 """Longer than a bootstrap Job needs once its master runs, shorter than a person's patience with a
 pod that will not start by itself."""
@@ -102,7 +105,7 @@ def server_container(engine: EnginePlan) -> Fields:
         "name": "lmcache",
         "image": engine.image,
         "restartPolicy": "Always",
-        "command": ["lmcache", "server"],
+        "command": [*_after_a_pause(plan.restart_pause_seconds), "lmcache", "server"],
         "args": server_args(engine),
         "env": [
             field_env("POD_NAME", "metadata.name"),
@@ -127,6 +130,14 @@ def server_container(engine: EnginePlan) -> Fields:
         "securityContext": NO_PRIVILEGES,
         "volumeMounts": mounts,
     }
+
+
+def _after_a_pause(seconds: int) -> list[str]:
+    """Program that runs its arguments, after a pause unless it is the pod's first time.
+
+    An engine that has not noticed that its server was away never registers with the new one.
+    """
+    return ["sh", "-c", f'mkdir "$0" 2>/dev/null || sleep {seconds}; exec "$@"', _STARTED]
 
 
 def server_args(engine: EnginePlan) -> list[str]:

@@ -31,8 +31,12 @@ MQ_TIMEOUT_SECONDS: Final = 20
 first request after a server's restart was seen to wait a minute; the default is 300."""
 
 HEARTBEAT_SECONDS: Final = 5
-"""How often an engine asks whether its LMCache server is there. A restart of the server takes
-longer, so it is noticed before a request waits for it; the default is 10."""
+"""How often an engine asks whether its LMCache server is there; the default is 10."""
+
+RESTART_PAUSE_SECONDS: Final = 3 * HEARTBEAT_SECONDS
+"""How long a restarted LMCache server stays away. An engine registers again only after a heartbeat
+went unanswered, which takes two of them. After a quicker restart it was seen to stay unregistered:
+all healthy, not one hit any more, and every prompt waiting for ``MQ_TIMEOUT_SECONDS``."""
 
 L2_WORKERS: Final = 16
 """Parallel chunk reads; Curvine's published fio runs need 16 to use the network."""
@@ -439,6 +443,7 @@ def plan_engine(
             max_workers=tp,
             mq_timeout_seconds=MQ_TIMEOUT_SECONDS,
             heartbeat_seconds=HEARTBEAT_SECONDS,
+            restart_pause_seconds=RESTART_PAUSE_SECONDS,
             size=ram.server,
             l2=_l2_plan(given, l2, ram.serde_workers),
         ),

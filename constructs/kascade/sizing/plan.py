@@ -284,6 +284,8 @@ class LMCachePlan:
 
     Attributes:
         l1_gb: L1 in the unit of ``--l1-size-gb`` (LMCache's "GB" is 1024**3 bytes).
+        heartbeat_seconds: How often the engine asks whether the server is there.
+        restart_pause_seconds: How long a restarted server stays away, so that the engine notices.
     """
 
     port: int
@@ -296,6 +298,7 @@ class LMCachePlan:
     max_workers: int
     mq_timeout_seconds: int
     heartbeat_seconds: int
+    restart_pause_seconds: int
     size: ContainerSize
     l2: L2Plan | None
 
