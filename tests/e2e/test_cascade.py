@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import statistics
-import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+import psutil
 
 from kascade.programs.verify.client import get_json, get_text
 from kascade.programs.verify.metrics import parse
@@ -14,12 +15,14 @@ from tests.e2e.replicas import (
     HIT_TOKENS,
     PROMPT_TOKENS,
     ask,
+    asked_prometheus,
     compute_and_store,
     counter,
     hits_of,
     prompt,
 )
 from tools.local.system import LocalSystem
+from tools.servers import listening
 
 RATIO = 0.35
 """Time to the first token from L2 over that of computing, at 6000 tokens: at most this."""
@@ -140,11 +143,23 @@ def test_the_recorded_pages_are_those_of_today(system: LocalSystem) -> None:
         assert recorded - now == set(), name
 
 
-def asked_prometheus(system: LocalSystem, query: str) -> list[dict[str, Any]]:
-    words = urllib.parse.urlencode({"query": query})
-    answer = get_json(f"{system.prometheus_url}/api/v1/query?{words}")
-    found: list[dict[str, Any]] = answer["data"]["result"]
-    return found
+def test_nothing_listens_beyond_this_machine(system: LocalSystem) -> None:
+    groups = {one.pid for pod in system.pods.values() for one in pod.containers.values()}
+    found = {
+        address
+        for process in psutil.process_iter()
+        if belongs(process, groups)
+        for address in listening(process.pid)
+    }
+    assert len(found) >= 8
+    assert [address for address in found if not address.startswith("127.")] == []
+
+
+def belongs(process: psutil.Process, groups: set[int]) -> bool:
+    try:
+        return os.getpgid(process.pid) in groups
+    except ProcessLookupError:
+        return False
 
 
 def test_the_caches_agree_about_themselves(system: LocalSystem) -> None:

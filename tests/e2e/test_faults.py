@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 from functools import partial
 
 import pytest
 
-from kascade.programs.verify.client import get_json
 from kascade.programs.verify.target import Replica
 from tests.e2e.disk import chunk_files, cut, read_only, shared_directory, small_disk, spoil
 from tests.e2e.replicas import (
     HIT_TOKENS,
-    Outcome,
     ask,
     attempt,
     compute_and_store,
@@ -27,25 +24,13 @@ from tests.e2e.replicas import (
     stored_chunks,
     wait_for_hits,
     wait_for_restart,
+    was_down,
 )
-from tests.e2e.test_cascade import asked_prometheus
 from tools.local.system import LocalSystem
 
 Measure = Callable[[str, str], None]
 
 SUBMITTED = "lmcache_mp_l2_store_submitted_objects_chunks_total"
-
-
-def prometheus(system: LocalSystem, query: str) -> float | None:
-    """Return the value of a query that has one sample, or None where it has none."""
-    found = asked_prometheus(system, query)
-    return float(found[0]["value"][1]) if found else None
-
-
-def was_down(system: LocalSystem, job: str, replica: Replica) -> None:
-    """Check that Prometheus has seen a scrape fail."""
-    query = f'min_over_time(up{{job="{job}",pod="{replica.name}"}}[3m])'
-    system.wait_for(lambda: prometheus(system, query) == 0, f"{query} is 0", seconds=20)
 
 
 def not_stored(replica: Replica) -> float:
@@ -176,97 +161,6 @@ def test_a_killed_cache_server_costs_hits_until_it_is_back(
     was_down(system, "lmcache", other)
     measured("cache server killed, answer without it", f"{outcome.seconds:.1f} s")
     measured("cache server back, hits again after", f"{seconds:.1f} s")
-
-
-def test_an_engine_killed_in_mid_answer_is_an_error_and_others_go_on(
-    system: LocalSystem, measured: Measure
-) -> None:
-    router = system.target.router_url
-    assert router is not None
-    text = prompt("killed engine", 2600)
-    before = generated(system)
-    pool, (pending,) = in_background([partial(attempt, system, router, text, tokens=3000)])
-    with pool:
-        home = generating(system, before)
-        engine = container(system, home, "vllm")
-        restarts = engine.restarts
-        engine.signal_all(signal.SIGKILL)
-        lost = pending.result()
-        assert lost.answer is None
-        meanwhile = [attempt(system, router, prompt(f"meanwhile {n}", 300)) for n in range(6)]
-    assert [outcome.error for outcome in meanwhile] == [""] * 6
-    wait_for_restart(system, engine, restarts)
-    wait_for_hits(system, home, "after the killed engine")
-    was_down(system, "vllm", home)
-    measured("engine killed, its client has an error after", f"{lost.seconds:.1f} s")
-    measured(
-        "engine killed, others through the router",
-        f"6 of 6 answered, {worst(meanwhile):.1f} s at most",
-    )
-
-
-def test_a_frozen_engine_is_left_out_and_ended(system: LocalSystem, measured: Measure) -> None:
-    router = system.target.router_url
-    assert router is not None
-    text = prompt("frozen engine", 2600)
-    before = generated(system)
-    expected = ask(system, router, text)
-    home = generating(system, before)
-    engine = container(system, home, "vllm")
-    restarts = engine.restarts
-    engine.signal_all(signal.SIGSTOP)
-    frozen_at = time.monotonic()
-    pool, (pending,) = in_background([partial(attempt, system, router, text)])
-    with pool:
-        system.wait_for(
-            lambda: healthy_engines(system) == 1, "the router leaves it out", seconds=30
-        )
-        left_out = time.monotonic() - frozen_at
-        meanwhile = [attempt(system, router, prompt(f"thaw {n}", 300)) for n in range(5)]
-        held = pending.result()
-    assert [outcome.error for outcome in meanwhile] == [""] * 5
-    if held.answer is not None:
-        assert held.answer.token_ids == expected.token_ids
-    wait_for_restart(system, engine, restarts)
-    assert "/health failed" in engine.reasons[-1]
-    wait_for_hits(system, home, "after the frozen engine")
-    was_down(system, "vllm", home)
-    ended = "the right answer" if held.answer is not None else "an error"
-    measured("engine frozen, what it had taken", f"{ended} after {held.seconds:.1f} s")
-    measured("engine frozen, left out by the router after", f"{left_out:.1f} s")
-    measured("engine frozen, others from then on", f"5 of 5, {worst(meanwhile):.1f} s at most")
-
-
-def healthy_engines(system: LocalSystem) -> int:
-    """Return how many engines the router would send a request to."""
-    body = get_json(f"{system.target.router_url}/readiness")
-    return int(body["healthy_workers"])
-
-
-def generated(system: LocalSystem) -> dict[str, float]:
-    name = "vllm:generation_tokens_total"
-    return {r.name: counter(r.engine_url, name) for r in system.target.replicas}
-
-
-def generating(system: LocalSystem, before: dict[str, float]) -> Replica:
-    """Wait until one replica has generated tokens since; return it."""
-    found: list[Replica] = []
-
-    def one_is() -> bool:
-        now = generated(system)
-        found[:] = [
-            replica
-            for replica in system.target.replicas
-            if now[replica.name] > before[replica.name]
-        ]
-        return bool(found)
-
-    system.wait_for(one_is, "an engine generates tokens", seconds=60)
-    return found[0]
-
-
-def worst(outcomes: list[Outcome]) -> float:
-    return max(outcome.seconds for outcome in outcomes)
 
 
 @pytest.fixture(autouse=True)

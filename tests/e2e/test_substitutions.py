@@ -30,7 +30,7 @@ EXPECTED = {
         "vllm: HF_HOME=/weights -> HF_HOME=/here/weights",
         "vllm: HF_HUB_OFFLINE=1 added",
         "vllm: VLLM_CPU_KVCACHE_SPACE=1 added",
-        "vllm: VLLM_CPU_OMP_THREADS_BIND=nobind added",
+        "vllm: VLLM_CPU_OMP_THREADS_BIND=0-1 added",
         "vllm: OMP_NUM_THREADS=2 added",
     ],
     "tiny-router-0": [

@@ -154,7 +154,7 @@ SUBSTITUTIONS: Final = (
             container,
             "--enforce-eager",
             VLLM_CPU_KVCACHE_SPACE="1",
-            VLLM_CPU_OMP_THREADS_BIND="nobind",
+            VLLM_CPU_OMP_THREADS_BIND=f"0-{place.cores - 1}",
             OMP_NUM_THREADS=str(place.cores),
         ),
     ),

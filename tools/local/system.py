@@ -140,7 +140,7 @@ class LocalSystem:
             address=f"{self._network}.{_FIRST_POD + index}",
             volumes={name: self._volume(pod, name, source) for name, source in pod.volumes.items()},
             kubeconfig=self._kubeconfig,
-            cores=os.cpu_count() or 1,
+            cores=len(os.sched_getaffinity(0)),
         )
 
     # --- Life -------------------------------------------------------------------------------

@@ -30,6 +30,10 @@ for each GPU (assumed); page tables and block records, together a two hundredth 
 LMCACHE_CPU_MILLIS: Final = 500
 LMCACHE_CPU_PER_GPU_MILLIS: Final = 250
 ENGINE_MIN_CPU_MILLIS: Final = 1000
+CPU_SPARE_MILLIS: Final = 250
+"""What pods of others may take on a node without keeping an engine off it: EKS puts CoreDNS (100
+thousandths) and controllers of add-ons (60) wherever there is room."""
+
 ENGINE_CPU_PER_GPU_MILLIS: Final = 3000
 """vLLM keeps about one core busy per process; requests above it only help tokenizing."""
 
@@ -186,7 +190,8 @@ def host_share(
     tiered = instance.ram_gib * MIB_PER_GIB * (tiered_percentage or 0) // 100
     daemon_mib = sum(daemon.memory_mib for daemon in carried)
     ram = instance.allocatable_ram_mib - tiered - daemon_mib - PAGE_CACHE_SPARE_MIB
-    cpu = allocatable_cpu_millis(instance.vcpus) - sum(d.cpu_millis for d in carried)
+    taken = sum(daemon.cpu_millis for daemon in carried)
+    cpu = allocatable_cpu_millis(instance.vcpus) - taken - CPU_SPARE_MILLIS
     return HostShare(
         ram_mib=ram * gpus // instance.gpus,
         cpu_millis=cpu * gpus // instance.gpus,

@@ -1,4 +1,4 @@
-"""What L2 holds outlives every process."""
+"""What aesgcm costs and prevents."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.e2e.disk import spoil
 from tests.e2e.replicas import (
     HIT_TOKENS,
     PROMPT_TOKENS,
+    as_rendered,
     compute_and_store,
     container,
     hits_of,
@@ -26,27 +27,16 @@ from tools.local.system import LocalSystem
 Measure = Callable[[str, str], None]
 
 
-def test_everything_restarted_still_hits(system: LocalSystem, measured: Measure) -> None:
-    one, other = system.target.replicas
-    text = prompt("before the restart")
-    computed = compute_and_store(system, one, text)
-    system.restart()
-    for replica in (one, other):
-        answer, hits = hits_of(system, replica, text)
-        assert hits == HIT_TOKENS, f"the first prompt of {replica.name} hits"
-        assert answer.token_ids == computed.token_ids
-    measured("everything restarted", f"first prompt {hits:.0f} of {HIT_TOKENS} tokens from L2")
-
-
 def test_what_sealing_costs_and_prevents(system: LocalSystem, measured: Measure) -> None:
     """The same without aesgcm: a bit quicker, and blind to spoilt files."""
     one, other = system.target.replicas
     plain = system.folder / "volumes" / "plain"
-    for replica in (one, other):
-        server = container(system, replica, "lmcache")
-        restarts = server.restarts
-        server.replace(without_seal(server.container, plain))
-        wait_for_restart(system, server, restarts)
+    servers = [container(system, replica, "lmcache") for replica in (one, other)]
+    restarts = [server.restarts for server in servers]
+    for server, replica in zip(servers, (one, other), strict=True):
+        server.replace(without_seal(as_rendered(system, replica, "lmcache"), plain))
+    for server, before in zip(servers, restarts, strict=True):
+        wait_for_restart(system, server, before)
     for replica in (one, other):
         wait_for_hits(system, replica, f"plain {replica.name}")
     cold, shared = [], []

@@ -1,0 +1,59 @@
+"""An engine that is there and answers nobody; the last test, since it leaves one starting."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+
+from kascade.programs.verify.client import get_json
+from tests.e2e.replicas import (
+    ask,
+    attempt,
+    container,
+    generated,
+    generating,
+    in_background,
+    prompt,
+    was_down,
+    worst,
+)
+from tools.local.system import LocalSystem
+
+Measure = Callable[[str, str], None]
+
+
+def test_a_frozen_engine_is_left_out_and_ended(system: LocalSystem, measured: Measure) -> None:
+    router = system.target.router_url
+    assert router is not None
+    text = prompt("frozen engine", 2600)
+    before = generated(system)
+    expected = ask(system, router, text)
+    home = generating(system, before)
+    engine = container(system, home, "vllm")
+    engine.signal_all(signal.SIGSTOP)
+    frozen_at = time.monotonic()
+    pool, (pending,) = in_background([partial(attempt, system, router, text)])
+    with pool:
+        system.wait_for(
+            lambda: healthy_engines(system) == 1, "the router leaves it out", seconds=30
+        )
+        left_out = time.monotonic() - frozen_at
+        meanwhile = [attempt(system, router, prompt(f"thaw {n}", 300)) for n in range(5)]
+        held = pending.result()
+    assert [outcome.error for outcome in meanwhile] == [""] * 5
+    if held.answer is not None:
+        assert held.answer.token_ids == expected.token_ids
+    assert "/health failed" in engine.reasons[-1]
+    was_down(system, "vllm", home)
+    ended = "the right answer" if held.answer is not None else "an error"
+    measured("engine frozen, what it had taken", f"{ended} after {held.seconds:.1f} s")
+    measured("engine frozen, left out by the router after", f"{left_out:.1f} s")
+    measured("engine frozen, others from then on", f"5 of 5, {worst(meanwhile):.1f} s at most")
+
+
+def healthy_engines(system: LocalSystem) -> int:
+    """Return how many engines the router would send a request to."""
+    body = get_json(f"{system.target.router_url}/readiness")
+    return int(body["healthy_workers"])
