@@ -49,6 +49,9 @@ class Rendered:
         """Render a configuration after an edit of its YAML."""
         config = yaml.safe_load(original.read_text())
         edit(config)
+        for model in config["models"]:
+            if "config_json" in model:
+                model["config_json"] = str(original.parent / model["config_json"])
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / original.name
         file.write_text(yaml.safe_dump(config, sort_keys=False))
