@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -36,7 +37,9 @@ _REFRESH_SECONDS: Final = 1.0
 
 def main(argv: list[str]) -> int:
     """Run the demo; return the exit code."""
-    console = Console()
+    # Asked to end by whatever means, it ends its servers first.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    console = Console(soft_wrap=True)
     config = Path(argv[0]) if argv else Path("config/laptop.yaml")
     try:
         deployment = Deployment.render(config, STATE / "manifests")
@@ -87,10 +90,24 @@ def _invite(console: Console, system: LocalSystem, config: Path) -> None:
 def _watch(console: Console, system: LocalSystem) -> None:
     """Show the table until someone interrupts."""
     read = _reader(system)
+    if not console.is_terminal:
+        _report_changes(console, read)
     with Live(_table(system, read()), console=console, auto_refresh=False) as live:
         while True:
             time.sleep(_REFRESH_SECONDS)
             live.update(_table(system, read()), refresh=True)
+
+
+def _report_changes(console: Console, read: Callable[[], Mapping[str, Served]]) -> None:
+    """Where there is no screen to redraw: print a line whenever a number has changed."""
+    last: dict[str, Served] = {}
+    while True:
+        for name, tokens in read().items():
+            if last.get(name) != tokens:
+                last[name] = tokens
+                parts = f"computed {tokens.computed:,}, L0 {tokens.l0:,}, L1 {tokens.l1:,}"
+                console.print(f"{name}: prompt tokens {parts}, L2 {tokens.l2:,}")
+        time.sleep(_REFRESH_SECONDS)
 
 
 def _reader(system: LocalSystem) -> Callable[[], Mapping[str, Served]]:
