@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
     """Run the demo; return the exit code."""
     # Asked to end by whatever means, it ends its servers first.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    console = Console(soft_wrap=True)
+    console = Console()
     config = Path(argv[0]) if argv else Path("config/laptop.yaml")
     try:
         deployment = Deployment.render(config, STATE / "manifests")
@@ -69,22 +69,26 @@ def main(argv: list[str]) -> int:
 
 def _explain(console: Console) -> None:
     """Say what of the manifests is not run as rendered."""
-    console.print("The pods of the manifests as processes; what differs:")
+    console.print("The pods of the manifests as processes; what differs:", soft_wrap=True)
     for one in SUBSTITUTIONS:
-        console.print(f"  {one.container or 'all'}, {one.name}: {one.reason}")
+        console.print(f"  {one.container or 'all'}, {one.name}: {one.reason}", soft_wrap=True)
     for part, reason in {**NOT_STARTED, **NOT_CARRIED_OVER}.items():
-        console.print(f"  {part}: {reason}")
+        console.print(f"  {part}: {reason}", soft_wrap=True)
 
 
 def _invite(console: Console, system: LocalSystem, config: Path) -> None:
     """Say what can be done with it."""
     target = system.target
-    console.print(f"\nOpenAI's API of {target.model}: {target.router_url}/v1")
-    console.print(f"Prometheus: {system.prometheus_url}   logs: {system.folder / 'logs'}")
-    console.print("From another terminal:")
-    console.print(f"  .venv/bin/kascade verify {config} --target {TARGET}")
-    console.print(f"  .venv/bin/kascade bench {config} --target {TARGET} --help")
-    console.print("Ctrl-C ends it; what L2 holds stays, and the next demo begins with it.\n")
+    console.print(f"\nOpenAI's API of {target.model}: {target.router_url}/v1", soft_wrap=True)
+    console.print(
+        f"Prometheus: {system.prometheus_url}   logs: {system.folder / 'logs'}", soft_wrap=True
+    )
+    console.print("From another terminal:", soft_wrap=True)
+    console.print(f"  .venv/bin/kascade verify {config} --target {TARGET}", soft_wrap=True)
+    console.print(f"  .venv/bin/kascade bench {config} --target {TARGET} --help", soft_wrap=True)
+    console.print(
+        "Ctrl-C ends it; what L2 holds stays, and the next demo begins with it.\n", soft_wrap=True
+    )
 
 
 def _watch(console: Console, system: LocalSystem) -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+import tools.node  # noqa: F401 - chooses the Node that jsii starts
+
 import yaml
 
 from k8s.charts import build_charts, manifest_app
