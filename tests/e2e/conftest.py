@@ -37,6 +37,12 @@ _MEASURED = pytest.StashKey[list[Measured]]()
 _SUBSTITUTED = pytest.StashKey[list[str]]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer to record what dashboards are tested against."""
+    words = "write the metrics pages that tests/data/metrics lacks"
+    parser.addoption("--record-metrics", action="store_true", help=words)
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Make the engine environment before the first test, or say why nothing ran."""
     session.config.stash[_MEASURED] = []

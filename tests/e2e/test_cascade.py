@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
 from kascade.programs.verify.client import get_json, get_text
 from kascade.programs.verify.metrics import parse
@@ -130,13 +131,20 @@ def test_prometheus_finds_every_pod(system: LocalSystem) -> None:
     system.wait_for(lambda: up() == wanted, f"Prometheus has {wanted}", seconds=20)
 
 
-def test_the_recorded_pages_are_those_of_today(system: LocalSystem) -> None:
+def test_the_recorded_pages_are_those_of_today(
+    system: LocalSystem, pytestconfig: pytest.Config
+) -> None:
     """Dashboards are tested against recorded pages, which must not outlive their programs."""
     replica = system.target.replicas[0]
     pages = {
         "vllm-0.32.0.txt": get_text(f"{replica.engine_url}/metrics"),
         "lmcache-0.5.6-writer.txt": get_text(f"{replica.lmcache_url}/metrics"),
+        "router-0.1.17.txt": get_text(system.target.router_metrics_url or ""),
     }
+    if pytestconfig.getoption("--record-metrics"):
+        for name, page in pages.items():
+            if not (RECORDED / name).exists():
+                (RECORDED / name).write_text(page)
     for name, page in pages.items():
         recorded = {sample.name for sample in parse((RECORDED / name).read_text()).samples}
         now = {sample.name for sample in parse(page).samples}
