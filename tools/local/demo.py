@@ -5,30 +5,37 @@
 
 from __future__ import annotations
 
+import fcntl
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from kascade import plan_file
 from kascade.bench.pages import Counters, counters
 from kascade.bench.tiers import Served, served
 from kascade.errors import EXIT_INVALID, KascadeError
 from kascade.programs.verify.client import UnreachableError, get_text
 from tools import engine_env
 from tools.local.substitutions import NOT_CARRIED_OVER, NOT_STARTED, SUBSTITUTIONS
-from tools.local.system import Deployment, LocalSystem
+from tools.local.system import Deployment, LocalError, LocalSystem
 from tools.prometheus import NoPrometheusError, programs
 from tools.servers import ServerError
 
 STATE: Final = Path(".kascade") / "demo"
 TARGET: Final = STATE / "target.json"
+INTERRUPTED: Final = 130
+"""Exit code of a program that was interrupted, as shells have it."""
+
 LONGEST_SECONDS: Final = 8 * 3600
 """Nobody looks longer, and nothing that was forgotten may stay."""
 
@@ -42,29 +49,54 @@ def main(argv: list[str]) -> int:
     console = Console()
     config = Path(argv[0]) if argv else Path("config/laptop.yaml")
     try:
-        deployment = Deployment.render(config, STATE / "manifests")
-        engine_env.main()
-        prometheus = programs() / "prometheus"
-        _explain(console)
-        system = LocalSystem(deployment, STATE, prometheus=prometheus, seconds=LONGEST_SECONDS)
+        plan_file(config)
+        with _alone():
+            return _run(config, console)
     except (KascadeError, NoPrometheusError, OSError) as error:
         print(error, file=sys.stderr)
         return EXIT_INVALID
+    except (ServerError, subprocess.CalledProcessError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Hold the state folder: two demos in it would take each other's files away.
+
+    Raises:
+        LocalError: Another one runs.
+    """
+    STATE.mkdir(parents=True, exist_ok=True)
+    with (STATE / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            msg = f"a demo runs in {STATE} already; end it, or start this one in another checkout"
+            raise LocalError(msg) from None
+        yield
+
+
+def _run(config: Path, console: Console) -> int:
+    """Run it until somebody interrupts."""
+    deployment = Deployment.render(config, STATE / "manifests")
+    engine_env.main()
+    prometheus = programs() / "prometheus"
+    _explain(console)
+    system = LocalSystem(deployment, STATE, prometheus=prometheus, seconds=LONGEST_SECONDS)
     try:
         system.start(say=console.print)
         TARGET.write_text(system.target.to_json())
         _invite(console, system, config)
         _watch(console, system)
-    except ServerError as error:
-        print(error, file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         return 0
     finally:
         TARGET.unlink(missing_ok=True)
         console.print("ending everything")
         system.stop()
-    return 0
 
 
 def _explain(console: Console) -> None:
@@ -91,7 +123,7 @@ def _invite(console: Console, system: LocalSystem, config: Path) -> None:
     )
 
 
-def _watch(console: Console, system: LocalSystem) -> None:
+def _watch(console: Console, system: LocalSystem) -> NoReturn:
     """Show the table until someone interrupts."""
     read = _reader(system)
     if not console.is_terminal:
@@ -102,7 +134,7 @@ def _watch(console: Console, system: LocalSystem) -> None:
             live.update(_table(system, read()), refresh=True)
 
 
-def _report_changes(console: Console, read: Callable[[], Mapping[str, Served]]) -> None:
+def _report_changes(console: Console, read: Callable[[], Mapping[str, Served]]) -> NoReturn:
     """Where there is no screen to redraw: print a line whenever a number has changed."""
     last: dict[str, Served] = {}
     while True:
