@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -253,22 +255,43 @@ def find_generator(given: Path | None) -> Path:
     Raises:
         ValueError: There is none, or another release; the message says what to do.
     """
-    on_path = shutil.which("aiperf")
-    choices = [given] if given else [LINK, *([Path(on_path)] if on_path else [])]
-    program = next((choice for choice in choices if choice.is_file()), None)
-    if program is None:
-        where = f"{given} is not there" if given else "it is neither in .venv-bench nor on PATH"
-        msg = (
-            f"the load generator aiperf {VERSION} is missing ({where}): run `make bench-env` in a "
-            f"checkout, or `python -m venv DIR && DIR/bin/pip install aiperf=={VERSION}` and name "
-            "DIR/bin/aiperf with --load-generator"
-        )
-        raise ValueError(msg)
+    program = _there(given) if given else _looked_up()
     # By its metadata: asking the program itself takes seconds.
-    lib = program.absolute().parents[1] / "lib"
+    lib = program.absolute().parent.parent / "lib"
     found = sorted(p.name for p in lib.glob("python*/site-packages/aiperf-*.dist-info"))
     if found and f"aiperf-{VERSION}.dist-info" not in found:
         release = found[0].removeprefix("aiperf-").removesuffix(".dist-info")
         msg = f"the load generator {program} is aiperf {release}; this needs {VERSION}"
         raise ValueError(msg)
     return program
+
+
+def _there(given: Path) -> Path:
+    if given.is_dir():
+        msg = f"--load-generator {given} is a folder: name the file aiperf in it"
+        raise ValueError(msg)
+    if not given.is_file():
+        raise ValueError(_missing(f"{given} is not there"))
+    if not os.access(given, os.X_OK):
+        msg = f"--load-generator {given} is not executable: name the file bin/aiperf of a venv"
+        raise ValueError(msg)
+    return given
+
+
+def _looked_up() -> Path:
+    # The environment in use is most often .venv of a checkout, whatever folder this runs in.
+    links = [LINK, Path(sys.prefix).parent / LINK]
+    on_path = shutil.which("aiperf")
+    choices = [*links, *([Path(on_path)] if on_path else [])]
+    for choice in choices:
+        if choice.is_file() and os.access(choice, os.X_OK):
+            return choice
+    raise ValueError(_missing(f"it is neither {links[0]} here, nor {links[1]}, nor on PATH"))
+
+
+def _missing(where: str) -> str:
+    return (
+        f"the load generator aiperf {VERSION} is missing ({where}): run `make bench-env` in a "
+        f"checkout, or `python -m venv DIR && DIR/bin/pip install aiperf=={VERSION}` and name "
+        "DIR/bin/aiperf with --load-generator"
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kascade.bench import client
-from kascade.bench.settings import find_generator
+from kascade.bench.settings import LINK, find_generator
 from kascade.cli import main
 from tests.unit.bench.builders import result
 from tests.unit.bench.fake_system import fake_system
@@ -229,11 +229,41 @@ def test_an_interrupted_run_leaves_nothing(
 def test_a_load_generator_of_another_release_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "aiperf"
     program.parent.mkdir()
-    program.touch()
+    program.touch(0o755)
     found = tmp_path / "lib" / "python3.11" / "site-packages" / "aiperf-0.12.0.dist-info"
     found.mkdir(parents=True)
     with pytest.raises(ValueError, match=r"is aiperf 0\.12\.0; this needs 0\.13\.0"):
         find_generator(program)
+
+
+def test_the_load_generator_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout, elsewhere = tmp_path / "checkout", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.setattr(sys, "prefix", str(checkout / ".venv"))
+    monkeypatch.setenv("PATH", str(elsewhere))
+    beside = checkout / LINK
+    with pytest.raises(ValueError, match="is missing") as caught:
+        find_generator(None)
+    assert f"(it is neither {LINK} here, nor {beside}, nor on PATH)" in str(caught.value)
+    for program, found in (
+        (elsewhere / "aiperf", elsewhere / "aiperf"),
+        (beside, beside),
+        (elsewhere / LINK, LINK),
+    ):
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.touch(0o755)
+        assert find_generator(None) == found
+
+
+def test_a_load_generator_that_cannot_be_run_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is a folder: name the file aiperf in it"):
+        find_generator(tmp_path)
+    (tmp_path / "aiperf").touch(0o644)
+    with pytest.raises(ValueError, match="is not executable: name the file bin/aiperf"):
+        find_generator(tmp_path / "aiperf")
 
 
 def test_two_runs_are_compared_by_their_folders(
