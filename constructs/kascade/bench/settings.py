@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -186,8 +187,29 @@ def _workload(wish: Wish) -> Iterator[str]:
 
 def out_problems(out: Path) -> Iterator[str]:
     """Say why results cannot be written there."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    # Not Path.exists: that raises where a folder above cannot be looked into.
+    if os.path.lexists(out) and not _is_empty_folder(out):
         yield f"--out {out} is there already: name a folder that is new or empty"
+        return
+    above = next(p for p in (*out.absolute().parents, Path("/")) if os.path.lexists(p))
+    if not above.is_dir():
+        yield f"--out {out} cannot be made: {above} is a file; name a place in a folder"
+        return
+    try:
+        # A file system may refuse what permissions allow.
+        tempfile.TemporaryDirectory(prefix=".kascade-", dir=above).cleanup()
+    except OSError as error:
+        yield (
+            f"--out {out} cannot be made: {above} cannot be written to ({error.strerror}); name a "
+            "place that can"
+        )
+
+
+def _is_empty_folder(path: Path) -> bool:
+    try:
+        return path.is_dir() and not any(path.iterdir())
+    except OSError:
+        return False
 
 
 def _target(path: Path) -> Target:

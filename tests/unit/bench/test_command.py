@@ -1,6 +1,7 @@
 """`kascade bench` as a person runs it, on played replicas with a played load generator."""
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kascade.bench import client
-from kascade.bench.settings import LINK, find_generator
+from kascade.bench.settings import LINK, find_generator, out_problems
 from kascade.cli import main
 from tests.unit.bench.builders import result
 from tests.unit.bench.fake_system import fake_system
@@ -224,6 +225,47 @@ def test_an_interrupted_run_leaves_nothing(
         assert bench(*SMALL, "--tiers", "none") == 130
     assert capsys.readouterr().err.endswith("interrupted, nothing was written\n")
     assert left(tmp_path) == []
+
+
+def test_a_terminated_run_ends_the_load_generator_and_leaves_nothing(
+    tmp_path: Path, bench: Command, generator: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scratch = tmp_path / "bin" / "scratch"
+    generator.write_text(
+        f"#!/bin/sh\nsleep 60 & echo $! > {tmp_path / 'bin' / 'child'}\n"
+        f'for word; do last="$word"; done; echo "$last" > {scratch}\nkill -TERM $PPID; wait\n'
+    )
+    before = signal.getsignal(signal.SIGTERM)
+    with fake_system() as (target, _):
+        (tmp_path / "target.json").write_text(target.to_json())
+        assert bench(*SMALL, "--tiers", "none") == 130
+    assert capsys.readouterr().err.endswith("interrupted, nothing was written\n")
+    assert left(tmp_path) == []
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert not Path(scratch.read_text().strip()).parents[1].exists()
+    child = Path("/proc", (tmp_path / "bin" / "child").read_text().strip(), "stat")
+    assert not child.exists() or child.read_text().split()[2] == "Z"
+
+
+def test_a_place_that_cannot_be_written_is_refused_at_the_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    Path("empty").mkdir()
+    Path("link").symlink_to("nowhere")
+    below = tmp_path / "file"
+    for out, words in (
+        ("file/a/b", f"--out file/a/b cannot be made: {below} is a file; name a place in a folder"),
+        ("link", "--out link is there already: name a folder that is new or empty"),
+        ("link/a", "--out link/a cannot be made: "),
+        ("/proc/none/a", "--out /proc/none/a cannot be made: /proc cannot be written to ("),
+    ):
+        (problem,) = out_problems(Path(out))
+        assert problem.startswith(words)
+    for out in ("empty", "new/er/est", "new"):
+        assert list(out_problems(Path(out))) == []
+    assert left(tmp_path) == ["empty", "file", "link"]
 
 
 def test_a_load_generator_of_another_release_is_refused(tmp_path: Path) -> None:
