@@ -158,16 +158,21 @@ def _numbers(wish: Wish) -> Iterator[str]:
     for name, (value, low, high) in whole.items():
         if value is not None and not low <= value <= high:
             yield f"{name} is {value}; it has to be from {low} to {high:,}"
+    real: dict[str, tuple[float, float, float]] = {
+        "--rate": (shape.rate, 1e-4, 1e5),
+        "--trace-speed": (wish.trace_speed, 1e-4, 1e5),
+        "--request-timeout-seconds": (wish.request_timeout_seconds, 1e-3, 604_800),
+    }
+    for name, (number, least, most) in real.items():
+        if not least <= number <= most:
+            yield f"{name} is {number:g}; it has to be from {least:g} to {most:,.0f}"
     above: dict[str, float | None] = {
-        "--rate": shape.rate,
-        "--trace-speed": wish.trace_speed,
-        "--request-timeout-seconds": wish.request_timeout_seconds,
         "--slo-ttft-seconds": wish.objective.ttft_seconds,
         "--slo-itl-seconds": wish.objective.itl_seconds,
     }
-    for name, number in above.items():
-        if number is not None and not (0 < number < math.inf):
-            yield f"{name} is {number:g}; it has to be above 0 and finite"
+    for name, limit in above.items():
+        if limit is not None and not (0 < limit < math.inf):
+            yield f"{name} is {limit:g}; it has to be above 0 and finite"
     if not 0 <= shape.pause_seconds < math.inf:
         yield f"--pause-seconds is {shape.pause_seconds:g}; it has to be 0 or more and finite"
 
@@ -178,7 +183,10 @@ def _workload(wish: Wish) -> Iterator[str]:
     if wish.workload != workloads.TRACE and wish.trace is not None:
         yield f"--trace belongs to --workload trace, and the workload is {wish.workload}"
     if unknown := [tier for tier in wish.tiers if tier not in PHASES]:
-        yield f"--tiers has {', '.join(unknown)}; it takes {', '.join(PHASES)}, or none"
+        names = ", ".join(tier or "an empty name" for tier in dict.fromkeys(unknown))
+        yield f"--tiers has {names}; it takes {', '.join(PHASES)}, or none alone"
+    if twice := [tier for tier in PHASES if wish.tiers.count(tier) > 1]:
+        yield f"--tiers has {', '.join(twice)} more than once; name each tier once"
     if not wish.tiers and not wish.load:
         yield "--tiers none and --no-load leave nothing to measure: leave one of them out"
     if not _SALT.fullmatch(wish.salt):
@@ -260,11 +268,17 @@ def _fit(wish: Wish, plan: ServingPlan, engine: EnginePlan | None, target: Targe
 def _fields(text: str) -> Mapping[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         msg = f"--request-fields is {text[:40]!r}; it takes a JSON object"
         raise ValueError(msg)
+    try:
+        # What is too large for a float, such as 1e999, reads as Infinity.
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        msg = f"--request-fields is {text[:40]!r}; JSON has no NaN and no Infinity: write a number"
+        raise ValueError(msg) from None
     if taken := sorted({"model", "prompt", "max_tokens", "stream", "stream_options"} & set(value)):
         msg = f"--request-fields has {', '.join(taken)}, which the workload sets"
         raise ValueError(msg)

@@ -146,10 +146,10 @@ def test_all_mistakes_come_at_once_and_nothing_is_written(
     assert lines[0] == "kascade bench: 10 problems, nothing was measured"
     for words in (
         "--requests is -1; it has to be from 1 to 1,000,000",
-        "--rate is 0; it has to be above 0 and finite",
+        "--rate is 0; it has to be from 0.0001 to 100,000",
         "--pause-seconds is nan; it has to be 0 or more and finite",
         "--trace belongs to --workload trace, and the workload is shared-prefix",
-        "--tiers has l7; it takes cold, l0, l1, l2, or none",
+        "--tiers has l7; it takes cold, l0, l1, l2, or none alone",
         "--salt is 'a b'; it takes 1 to 32 letters, digits, dots, dashes",
         f"--out {tmp_path / 'out'} is there already: name a folder that is new or empty",
         f"--target {tmp_path / 'target.json'} cannot be used: it does not describe a running",
@@ -168,6 +168,16 @@ def test_all_mistakes_come_at_once_and_nothing_is_written(
         (["--prefix-tokens", "9000"], "the longest request of shared-prefix has 9,232 tokens"),
         (["--workload", "trace", "--trace", "none.jsonl"], "the trace cannot be read: No such"),
         (["--request-fields", '{"model": "x"}'], "has model, which the workload sets"),
+        (["--request-fields", '{"a": NaN}'], "'{\"a\": NaN}'; JSON has no NaN and no Infinity"),
+        (["--request-fields", '{"a": [1e999]}'], "JSON has no NaN and no Infinity"),
+        (["--request-fields", "[" * 100_000], "'; it takes a JSON object"),
+        (["--tiers", "cold,l1,l0,l1"], "--tiers has l1 more than once; name each tier once"),
+        (["--tiers", ",,"], "--tiers has an empty name; it takes cold, l0, l1, l2, or none alone"),
+        (["--tiers", "none,cold"], "--tiers has none; it takes cold, l0, l1, l2, or none alone"),
+        (["--rate", "1e-300"], "--rate is 1e-300; it has to be from 0.0001 to 100,000"),
+        (["--rate", "1e6"], "--rate is 1e+06; it has to be from 0.0001 to 100,000"),
+        (["--trace-speed", "nan"], "--trace-speed is nan; it has to be from 0.0001 to 100,000"),
+        (["--request-timeout-seconds", "1e300"], "it has to be from 0.001 to 604,800"),
     ],
 )
 def test_what_does_not_fit_is_a_sentence(
