@@ -126,11 +126,7 @@ def _parse_line(line: str) -> tuple[list[str], Row | None]:
 
 def _mistakes(value: dict[str, object]) -> Iterator[str]:
     stamp = value["timestamp"]
-    if (
-        isinstance(stamp, bool)
-        or not isinstance(stamp, int | float)
-        or not 0 <= stamp <= _MAX_MS
-    ):
+    if isinstance(stamp, bool) or not isinstance(stamp, int | float) or not 0 <= stamp <= _MAX_MS:
         yield f"timestamp is {_short(stamp)}, not milliseconds from 0 to {_MAX_MS:,}"
     for name in ("input_length", "output_length"):
         length = value[name]

@@ -334,6 +334,8 @@ def test_two_runs_are_compared_by_their_folders(
     assert "cannot be read: No such file or directory" in capsys.readouterr().err
     (tmp_path / "a" / "bench.json").write_text('{"schema": "kascade-bench/1"}')
     assert main(["bench", "--compare", *runs]) == 2
-    assert "changed by hand or is not whole" in capsys.readouterr().err
+    file = tmp_path / "a" / "bench.json"
+    (line,) = capsys.readouterr().err.splitlines()[1:]
+    assert line.startswith(f"  {file} was changed by hand or is not whole: it has no usable work")
     assert main(["bench"]) == 2
     assert "kascade bench needs CONFIG, --target, --out" in capsys.readouterr().err
