@@ -244,7 +244,8 @@ def test_a_terminated_run_ends_the_load_generator_and_leaves_nothing(
     scratch = tmp_path / "bin" / "scratch"
     generator.write_text(
         f"#!/bin/sh\nsleep 60 & echo $! > {tmp_path / 'bin' / 'child'}\n"
-        f'for word; do last="$word"; done; echo "$last" > {scratch}\nkill -TERM $PPID; wait\n'
+        f'for word; do last="$word"; done; echo "$last" > {scratch}\n'
+        "sleep 0.5; kill -TERM $PPID; wait\n"
     )
     before = signal.getsignal(signal.SIGTERM)
     with fake_system() as (target, _):
