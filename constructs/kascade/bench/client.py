@@ -8,11 +8,16 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPException
+from contextlib import suppress
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import Any, Final
 
 _NOT_FOUND: Final = 404
 _SHORT_SECONDS: Final = 10.0
+_PIECE_BYTES: Final = 65_536
+_WORDS_BYTES: Final = 300
+_MAX_BYTES: Final = 64 * 1024 * 1024
+"""Above any page or answer; more is another kind of server."""
 
 _DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Replicas have addresses of their own, which a proxy for the internet does not reach."""
@@ -28,23 +33,55 @@ def fetch(
     """GET a page, or POST JSON when there is a body.
 
     Raises:
-        UnreachableError: No answer with a status below 400.
+        UnreachableError: No answer with a status below 400, whole and in time.
     """
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
+    end = time.monotonic() + timeout_seconds
     try:
         request = urllib.request.Request(url, data, headers)  # noqa: S310  (schemes are checked)
         with _DIRECT.open(request, timeout=timeout_seconds) as answer:
-            text: str = answer.read().decode()
-            return text
+            return _read(answer, end).decode()
     except urllib.error.HTTPError as error:
-        words = error.read(300).decode(errors="replace").strip()
+        words = _words(error, end)
         msg = f"{url} answered {error.code}{': ' + words if words else ''}"
         raise UnreachableError(msg) from None
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         msg = f"{url} did not answer: {reason}"
+        if isinstance(reason, TimeoutError):
+            msg = f"{url} did not answer within {timeout_seconds:g} s"
         raise UnreachableError(msg) from None
+
+
+def _read(answer: HTTPResponse, end: float) -> bytes:
+    """Read to the end; a socket's own timeout begins anew with every byte."""
+    pieces: list[bytes] = []
+    size = 0
+    while piece := answer.read1(_PIECE_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size > _MAX_BYTES:
+            msg = f"it sent more than {_MAX_BYTES // 1024**2} MiB"
+            raise ValueError(msg)
+        if time.monotonic() > end:
+            raise TimeoutError
+    whole = b"".join(pieces)
+    if answer.length:
+        raise IncompleteRead(whole, answer.length)
+    return whole
+
+
+def _words(error: urllib.error.HTTPError, end: float) -> str:
+    """Return the beginning of what a server says about an error, as far as it comes."""
+    words = b""
+    with suppress(OSError, HTTPException, ValueError):
+        while len(words) < _WORDS_BYTES and time.monotonic() < end:
+            piece = error.read1(_WORDS_BYTES - len(words))
+            if not piece:
+                break
+            words += piece
+    return words.decode(errors="replace").strip()
 
 
 def fetch_json(url: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -52,7 +89,7 @@ def fetch_json(url: str, body: Mapping[str, Any] | None = None) -> dict[str, Any
     text = fetch(url, body)
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         msg = f"{url} answered something other than a JSON object"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
 import re
 import shutil
+import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -155,16 +158,21 @@ def _numbers(wish: Wish) -> Iterator[str]:
     for name, (value, low, high) in whole.items():
         if value is not None and not low <= value <= high:
             yield f"{name} is {value}; it has to be from {low} to {high:,}"
+    real: dict[str, tuple[float, float, float]] = {
+        "--rate": (shape.rate, 1e-4, 1e5),
+        "--trace-speed": (wish.trace_speed, 1e-4, 1e5),
+        "--request-timeout-seconds": (wish.request_timeout_seconds, 1e-3, 604_800),
+    }
+    for name, (number, least, most) in real.items():
+        if not least <= number <= most:
+            yield f"{name} is {number:g}; it has to be from {least:g} to {most:,.0f}"
     above: dict[str, float | None] = {
-        "--rate": shape.rate,
-        "--trace-speed": wish.trace_speed,
-        "--request-timeout-seconds": wish.request_timeout_seconds,
         "--slo-ttft-seconds": wish.objective.ttft_seconds,
         "--slo-itl-seconds": wish.objective.itl_seconds,
     }
-    for name, number in above.items():
-        if number is not None and not (0 < number < math.inf):
-            yield f"{name} is {number:g}; it has to be above 0 and finite"
+    for name, limit in above.items():
+        if limit is not None and not (0 < limit < math.inf):
+            yield f"{name} is {limit:g}; it has to be above 0 and finite"
     if not 0 <= shape.pause_seconds < math.inf:
         yield f"--pause-seconds is {shape.pause_seconds:g}; it has to be 0 or more and finite"
 
@@ -175,7 +183,10 @@ def _workload(wish: Wish) -> Iterator[str]:
     if wish.workload != workloads.TRACE and wish.trace is not None:
         yield f"--trace belongs to --workload trace, and the workload is {wish.workload}"
     if unknown := [tier for tier in wish.tiers if tier not in PHASES]:
-        yield f"--tiers has {', '.join(unknown)}; it takes {', '.join(PHASES)}, or none"
+        names = ", ".join(tier or "an empty name" for tier in dict.fromkeys(unknown))
+        yield f"--tiers has {names}; it takes {', '.join(PHASES)}, or none alone"
+    if twice := [tier for tier in PHASES if wish.tiers.count(tier) > 1]:
+        yield f"--tiers has {', '.join(twice)} more than once; name each tier once"
     if not wish.tiers and not wish.load:
         yield "--tiers none and --no-load leave nothing to measure: leave one of them out"
     if not _SALT.fullmatch(wish.salt):
@@ -184,8 +195,29 @@ def _workload(wish: Wish) -> Iterator[str]:
 
 def out_problems(out: Path) -> Iterator[str]:
     """Say why results cannot be written there."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    # Not Path.exists: that raises where a folder above cannot be looked into.
+    if os.path.lexists(out) and not _is_empty_folder(out):
         yield f"--out {out} is there already: name a folder that is new or empty"
+        return
+    above = next(p for p in (*out.absolute().parents, Path("/")) if os.path.lexists(p))
+    if not above.is_dir():
+        yield f"--out {out} cannot be made: {above} is a file; name a place in a folder"
+        return
+    try:
+        # A file system may refuse what permissions allow.
+        tempfile.TemporaryDirectory(prefix=".kascade-", dir=above).cleanup()
+    except OSError as error:
+        yield (
+            f"--out {out} cannot be made: {above} cannot be written to ({error.strerror}); name a "
+            "place that can"
+        )
+
+
+def _is_empty_folder(path: Path) -> bool:
+    try:
+        return path.is_dir() and not any(path.iterdir())
+    except OSError:
+        return False
 
 
 def _target(path: Path) -> Target:
@@ -236,11 +268,17 @@ def _fit(wish: Wish, plan: ServingPlan, engine: EnginePlan | None, target: Targe
 def _fields(text: str) -> Mapping[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         msg = f"--request-fields is {text[:40]!r}; it takes a JSON object"
         raise ValueError(msg)
+    try:
+        # What is too large for a float, such as 1e999, reads as Infinity.
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        msg = f"--request-fields is {text[:40]!r}; JSON has no NaN and no Infinity: write a number"
+        raise ValueError(msg) from None
     if taken := sorted({"model", "prompt", "max_tokens", "stream", "stream_options"} & set(value)):
         msg = f"--request-fields has {', '.join(taken)}, which the workload sets"
         raise ValueError(msg)
@@ -253,22 +291,43 @@ def find_generator(given: Path | None) -> Path:
     Raises:
         ValueError: There is none, or another release; the message says what to do.
     """
-    on_path = shutil.which("aiperf")
-    choices = [given] if given else [LINK, *([Path(on_path)] if on_path else [])]
-    program = next((choice for choice in choices if choice.is_file()), None)
-    if program is None:
-        where = f"{given} is not there" if given else "it is neither in .venv-bench nor on PATH"
-        msg = (
-            f"the load generator aiperf {VERSION} is missing ({where}): run `make bench-env` in a "
-            f"checkout, or `python -m venv DIR && DIR/bin/pip install aiperf=={VERSION}` and name "
-            "DIR/bin/aiperf with --load-generator"
-        )
-        raise ValueError(msg)
+    program = _there(given) if given else _looked_up()
     # By its metadata: asking the program itself takes seconds.
-    lib = program.absolute().parents[1] / "lib"
+    lib = program.absolute().parent.parent / "lib"
     found = sorted(p.name for p in lib.glob("python*/site-packages/aiperf-*.dist-info"))
     if found and f"aiperf-{VERSION}.dist-info" not in found:
         release = found[0].removeprefix("aiperf-").removesuffix(".dist-info")
         msg = f"the load generator {program} is aiperf {release}; this needs {VERSION}"
         raise ValueError(msg)
     return program
+
+
+def _there(given: Path) -> Path:
+    if given.is_dir():
+        msg = f"--load-generator {given} is a folder: name the file aiperf in it"
+        raise ValueError(msg)
+    if not given.is_file():
+        raise ValueError(_missing(f"{given} is not there"))
+    if not os.access(given, os.X_OK):
+        msg = f"--load-generator {given} is not executable: name the file bin/aiperf of a venv"
+        raise ValueError(msg)
+    return given
+
+
+def _looked_up() -> Path:
+    # The environment in use is most often .venv of a checkout, whatever folder this runs in.
+    links = [LINK, Path(sys.prefix).parent / LINK]
+    on_path = shutil.which("aiperf")
+    choices = [*links, *([Path(on_path)] if on_path else [])]
+    for choice in choices:
+        if choice.is_file() and os.access(choice, os.X_OK):
+            return choice
+    raise ValueError(_missing(f"it is neither {links[0]} here, nor {links[1]}, nor on PATH"))
+
+
+def _missing(where: str) -> str:
+    return (
+        f"the load generator aiperf {VERSION} is missing ({where}): run `make bench-env` in a "
+        f"checkout, or `python -m venv DIR && DIR/bin/pip install aiperf=={VERSION}` and name "
+        "DIR/bin/aiperf with --load-generator"
+    )

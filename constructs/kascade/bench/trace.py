@@ -20,6 +20,9 @@ _MAX_MISTAKES: Final = 10
 _MAX_TOKENS: Final = 10_000_000
 """Above any model's context; a larger length is a slip."""
 
+_MAX_MS: Final = 10**15
+"""Above any moment, also one since 1970; floats below it are exact to a millisecond."""
+
 _FIELDS: Final = ("timestamp", "input_length", "output_length", "hash_ids")
 
 
@@ -123,12 +126,8 @@ def _parse_line(line: str) -> tuple[list[str], Row | None]:
 
 def _mistakes(value: dict[str, object]) -> Iterator[str]:
     stamp = value["timestamp"]
-    if (
-        isinstance(stamp, bool)
-        or not isinstance(stamp, int | float)
-        or not 0 <= stamp < float("inf")
-    ):
-        yield f"timestamp is {_short(stamp)}, not milliseconds from 0 on"
+    if isinstance(stamp, bool) or not isinstance(stamp, int | float) or not 0 <= stamp <= _MAX_MS:
+        yield f"timestamp is {_short(stamp)}, not milliseconds from 0 to {_MAX_MS:,}"
     for name in ("input_length", "output_length"):
         length = value[name]
         if (

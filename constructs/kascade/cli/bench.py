@@ -6,12 +6,14 @@ import argparse
 import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from kascade.errors import KascadeError
@@ -156,6 +158,7 @@ def _measure(wish: Wish) -> int:
     settings = check(wish)
     try:
         with (
+            _ended_in_order(),
             _all_or_nothing(settings.wish.out) as folder,
             tempfile.TemporaryDirectory(prefix="kascade-bench-") as scratch,
         ):
@@ -169,6 +172,22 @@ def _measure(wish: Wish) -> int:
         return _INTERRUPTED
     sys.stdout.write("\n".join([*summary_lines(result), f"written to {wish.out}"]) + "\n")
     return 0 if result.sound else _FAILED
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let a shell or a CI runner that ends the run clean up as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    # Once: a second one would break off the cleaning up.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -187,11 +206,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     if problems:
         raise InvalidBenchError(tuple(problems))
     first, second = documents
-    try:
-        comparison = compare(first, second, names=_labels(*arguments.compare))
-    except (AttributeError, KeyError, TypeError) as error:
-        msg = f"one of the results was changed by hand or is not whole: {error!r} is missing in it"
-        raise UsageError(msg) from None
+    comparison = compare(first, second, names=_labels(*arguments.compare))
     sys.stdout.write("\n".join(comparison_lines(comparison)) + "\n")
     if arguments.out is not None:
         with _all_or_nothing(arguments.out.resolve()) as folder:

@@ -1,14 +1,16 @@
 """`kascade bench` as a person runs it, on played replicas with a played load generator."""
 
 import json
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kascade.bench import client
-from kascade.bench.settings import find_generator
+from kascade.bench.settings import LINK, find_generator, out_problems
 from kascade.cli import main
 from tests.unit.bench.builders import result
 from tests.unit.bench.fake_system import fake_system
@@ -145,10 +147,10 @@ def test_all_mistakes_come_at_once_and_nothing_is_written(
     assert lines[0] == "kascade bench: 10 problems, nothing was measured"
     for words in (
         "--requests is -1; it has to be from 1 to 1,000,000",
-        "--rate is 0; it has to be above 0 and finite",
+        "--rate is 0; it has to be from 0.0001 to 100,000",
         "--pause-seconds is nan; it has to be 0 or more and finite",
         "--trace belongs to --workload trace, and the workload is shared-prefix",
-        "--tiers has l7; it takes cold, l0, l1, l2, or none",
+        "--tiers has l7; it takes cold, l0, l1, l2, or none alone",
         "--salt is 'a b'; it takes 1 to 32 letters, digits, dots, dashes",
         f"--out {tmp_path / 'out'} is there already: name a folder that is new or empty",
         f"--target {tmp_path / 'target.json'} cannot be used: it does not describe a running",
@@ -167,6 +169,16 @@ def test_all_mistakes_come_at_once_and_nothing_is_written(
         (["--prefix-tokens", "9000"], "the longest request of shared-prefix has 9,232 tokens"),
         (["--workload", "trace", "--trace", "none.jsonl"], "the trace cannot be read: No such"),
         (["--request-fields", '{"model": "x"}'], "has model, which the workload sets"),
+        (["--request-fields", '{"a": NaN}'], "'{\"a\": NaN}'; JSON has no NaN and no Infinity"),
+        (["--request-fields", '{"a": [1e999]}'], "JSON has no NaN and no Infinity"),
+        (["--request-fields", "[" * 100_000], "'; it takes a JSON object"),
+        (["--tiers", "cold,l1,l0,l1"], "--tiers has l1 more than once; name each tier once"),
+        (["--tiers", ",,"], "--tiers has an empty name; it takes cold, l0, l1, l2, or none alone"),
+        (["--tiers", "none,cold"], "--tiers has none; it takes cold, l0, l1, l2, or none alone"),
+        (["--rate", "1e-300"], "--rate is 1e-300; it has to be from 0.0001 to 100,000"),
+        (["--rate", "1e6"], "--rate is 1e+06; it has to be from 0.0001 to 100,000"),
+        (["--trace-speed", "nan"], "--trace-speed is nan; it has to be from 0.0001 to 100,000"),
+        (["--request-timeout-seconds", "1e300"], "it has to be from 0.001 to 604,800"),
     ],
 )
 def test_what_does_not_fit_is_a_sentence(
@@ -226,14 +238,92 @@ def test_an_interrupted_run_leaves_nothing(
     assert left(tmp_path) == []
 
 
+def test_a_terminated_run_ends_the_load_generator_and_leaves_nothing(
+    tmp_path: Path, bench: Command, generator: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scratch = tmp_path / "bin" / "scratch"
+    generator.write_text(
+        f"#!/bin/sh\nsleep 60 & echo $! > {tmp_path / 'bin' / 'child'}\n"
+        f'for word; do last="$word"; done; echo "$last" > {scratch}\n'
+        "sleep 0.5; kill -TERM $PPID; wait\n"
+    )
+    before = signal.getsignal(signal.SIGTERM)
+    with fake_system() as (target, _):
+        (tmp_path / "target.json").write_text(target.to_json())
+        assert bench(*SMALL, "--tiers", "none") == 130
+    assert capsys.readouterr().err.endswith("interrupted, nothing was written\n")
+    assert left(tmp_path) == []
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert not Path(scratch.read_text().strip()).parents[1].exists()
+    child = Path("/proc", (tmp_path / "bin" / "child").read_text().strip(), "stat")
+    # The signal is sent before the run returns; the process ends when it is scheduled.
+    end = time.monotonic() + 10
+    while (alive := child.exists() and child.read_text().split()[2] != "Z") and (
+        time.monotonic() < end
+    ):
+        time.sleep(0.05)
+    assert not alive
+
+
+def test_a_place_that_cannot_be_written_is_refused_at_the_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    Path("empty").mkdir()
+    Path("link").symlink_to("nowhere")
+    below = tmp_path / "file"
+    for out, words in (
+        ("file/a/b", f"--out file/a/b cannot be made: {below} is a file; name a place in a folder"),
+        ("link", "--out link is there already: name a folder that is new or empty"),
+        ("link/a", "--out link/a cannot be made: "),
+        ("/proc/none/a", "--out /proc/none/a cannot be made: /proc cannot be written to ("),
+    ):
+        (problem,) = out_problems(Path(out))
+        assert problem.startswith(words)
+    for out in ("empty", "new/er/est", "new"):
+        assert list(out_problems(Path(out))) == []
+    assert left(tmp_path) == ["empty", "file", "link"]
+
+
 def test_a_load_generator_of_another_release_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "aiperf"
     program.parent.mkdir()
-    program.touch()
+    program.touch(0o755)
     found = tmp_path / "lib" / "python3.11" / "site-packages" / "aiperf-0.12.0.dist-info"
     found.mkdir(parents=True)
     with pytest.raises(ValueError, match=r"is aiperf 0\.12\.0; this needs 0\.13\.0"):
         find_generator(program)
+
+
+def test_the_load_generator_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout, elsewhere = tmp_path / "checkout", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.setattr(sys, "prefix", str(checkout / ".venv"))
+    monkeypatch.setenv("PATH", str(elsewhere))
+    beside = checkout / LINK
+    with pytest.raises(ValueError, match="is missing") as caught:
+        find_generator(None)
+    assert f"(it is neither {LINK} here, nor {beside}, nor on PATH)" in str(caught.value)
+    for program, found in (
+        (elsewhere / "aiperf", elsewhere / "aiperf"),
+        (beside, beside),
+        (elsewhere / LINK, LINK),
+    ):
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.touch(0o755)
+        assert find_generator(None) == found
+
+
+def test_a_load_generator_that_cannot_be_run_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is a folder: name the file aiperf in it"):
+        find_generator(tmp_path)
+    (tmp_path / "aiperf").touch(0o644)
+    with pytest.raises(ValueError, match="is not executable: name the file bin/aiperf"):
+        find_generator(tmp_path / "aiperf")
 
 
 def test_two_runs_are_compared_by_their_folders(
@@ -252,6 +342,8 @@ def test_two_runs_are_compared_by_their_folders(
     assert "cannot be read: No such file or directory" in capsys.readouterr().err
     (tmp_path / "a" / "bench.json").write_text('{"schema": "kascade-bench/1"}')
     assert main(["bench", "--compare", *runs]) == 2
-    assert "changed by hand or is not whole" in capsys.readouterr().err
+    file = tmp_path / "a" / "bench.json"
+    (line,) = capsys.readouterr().err.splitlines()[1:]
+    assert line.startswith(f"  {file} was changed by hand or is not whole: it has no usable work")
     assert main(["bench"]) == 2
     assert "kascade bench needs CONFIG, --target, --out" in capsys.readouterr().err

@@ -79,7 +79,44 @@ def test_a_phase_that_measured_something_else_says_so_everywhere(tmp_path: Path)
     assert "L2    not isolated: L0 served 98% of the prompt tokens" in list(summary_lines(run))
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"schema": "other/1"}'])
+@pytest.mark.parametrize(
+    ("path", "value", "named"),
+    [
+        (["workload"], None, "workload.digest"),
+        (["versions"], [], "versions"),
+        (["cost", "usd_per_million_tokens"], "1", "cost.usd_per_million_tokens"),
+        (["phases", 0], "cold", "phases[0].name"),
+        (["phases", 0, "name"], "l9", "phases[0].name"),
+        (["phases", 1, "served"], {"l0": 1}, "phases[1].served.computed"),
+        (["phases", 2, "summary", "goodput"], None, "phases[2].summary.goodput"),
+        (["phases", 2, "samples", 3, "ttft_seconds"], "x", "phases[2].samples[3].ttft_seconds"),
+    ],
+)
+def test_a_result_that_is_not_whole_names_the_file_and_the_field(
+    tmp_path: Path, path: list[str | int], value: object, named: str
+) -> None:
+    changed = json.loads(json_text(result()))
+    place = changed
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps(changed))
+    with pytest.raises(UnreadableResultError) as caught:
+        read_document(tmp_path)
+    assert str(caught.value) == (
+        f"{file} was changed by hand or is not whole: it has no usable {named}; run it anew"
+    )
+
+
+def test_a_file_that_is_no_json_is_a_sentence(tmp_path: Path) -> None:
+    for data in (b"{", b"\xff\xfe", b"[" * 100_000):
+        (tmp_path / "bench.json").write_bytes(data)
+        with pytest.raises(UnreadableResultError, match=r"bench\.json is no JSON; name"):
+            read_document(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[]", '{"schema": "other/1"}'])
 def test_a_file_that_is_no_result_is_a_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / "bench.json").write_text(text)
     with pytest.raises(UnreadableResultError, match="is no result that can be read here"):
