@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kascade.programs import program_files
+from kascade.programs.verify import client
 from kascade.programs.verify.causes import Cause
 from kascade.programs.verify.client import UnreachableError, complete, get_json, get_text
 from kascade.programs.verify.directory import LISTING, look_below, read_listing
@@ -152,29 +155,97 @@ def test_a_server_that_says_nothing_ends_at_the_deadline() -> None:
         assert time.monotonic() - started < 5
 
 
-def test_a_stream_that_drips_ends_at_the_deadline() -> None:
-    def drip(server: socket.socket) -> None:
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+
+@contextlib.contextmanager
+def answering(first: bytes, drip: bytes = b"") -> Iterator[str]:
+    """Send an answer to the first request, and drops of more every 50 ms, for 1.5 s."""
+
+    def serve(server: socket.socket) -> None:
         connection, _ = server.accept()
         with connection:
             connection.recv(65536)
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
-            for _ in range(30):
+            connection.sendall(first)
+            for _ in range(30 if drip else 0):
                 try:
-                    connection.sendall(b": nothing yet\n\n")
+                    connection.sendall(drip)
                 except OSError:
                     return
                 time.sleep(0.05)
 
     with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=drip, args=(server,))
+        thread = threading.Thread(target=serve, args=(server,))
         thread.start()
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(UnreachableError, match=r"did not answer within 0\.3 s"):
-            complete(url, model="m", prompt="p", tokens=1, seconds=0.3)
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
         thread.join()
 
 
-@pytest.mark.parametrize("url", ["ftp://a", "nothing", "http://127.0.0.1:1/x"])
-def test_what_is_no_server_is_a_sentence(url: str) -> None:
-    with pytest.raises(UnreachableError, match=r"no address of a server|does not answer"):
+@pytest.mark.parametrize(
+    ("first", "drip"),
+    [
+        (HEAD, b": nothing yet\n\n"),
+        (HEAD, b"x"),
+        (b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"),
+        (b"HTTP/1.1 ", b"2"),
+        (b"HTTP/1.1 503 No\r\n\r\n", b"x"),
+    ],
+)
+def test_a_server_that_drips_ends_at_the_deadline(first: bytes, drip: bytes) -> None:
+    with answering(first, drip) as url:
+        started = time.monotonic()
+        with pytest.raises(UnreachableError, match=r"did not answer within 0\.3 s"):
+            complete(url, model="m", prompt="p", tokens=1, seconds=0.3)
+        assert time.monotonic() - started < 1
+    with answering(first, drip) as url:
+        started = time.monotonic()
+        with pytest.raises(UnreachableError, match=r"did not answer within 0\.3 s"):
+            get_text(url, seconds=0.3)
+        assert time.monotonic() - started < 1
+
+
+def test_a_page_without_end_or_cut_short_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LARGEST_PAGE", 1 << 20)
+    monkeypatch.setattr(client, "_LONGEST_LINE", 1 << 10)
+    with (
+        answering(HEAD + b"x" * (1 << 20) + b"yz") as url,
+        pytest.raises(UnreachableError, match="answered more than 1 MiB"),
+    ):
+        get_text(url, seconds=5)
+    with (
+        answering(HEAD + b"x" * (1 << 11)) as url,
+        pytest.raises(UnreachableError, match="answered a line of more than"),
+    ):
+        complete(url, model="m", prompt="p", tokens=1, seconds=5)
+    with (
+        answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx") as url,
+        pytest.raises(UnreachableError, match="does not answer: IncompleteRead"),
+    ):
+        get_text(url, seconds=5)
+    chunked = (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n"
+    )
+    with answering(chunked) as url:
+        assert get_text(url, seconds=5) == "abcd"
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("ftp://a", "has to look like http://host:port"),
+        ("nothing", "has to look like http://host:port"),
+        ("http://127.0.0.1:1/x", "does not answer"),
+        ("http://127.0.0.1:99999", "its port has to be a whole number from 1 to 65535"),
+        ("http://127.0.0.1:0", "its port has to be"),
+        ("http://127.0.0.1:abc", "its port has to be"),
+        ("http://[::1", "is no address of a server"),
+        ("http://a b", "a space or a control character"),
+        ("http://a\0b", "a space or a control character"),
+        ("http://127.0.0.1:80/x\0", "a space or a control character"),
+        ("http://a..b:80", "does not answer"),
+        ("http://127.0.0.1:1/\u00e4", "does not answer"),
+    ],
+)
+def test_what_is_no_server_is_a_sentence(url: str, words: str) -> None:
+    with pytest.raises(UnreachableError, match=words):
         get_json(url, seconds=1)
