@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from kascade.programs.verify.reading import (
     delta,
 )
 from kascade.programs.verify.report import FAILED, OK, OPEN, Check, Diagnosis, Report
+from kascade.programs.verify.target import Target
 from tests.unit.programs.test_verify_diagnosis import A
 
 METRICS = Path(__file__).parents[2] / "data" / "metrics"
@@ -249,3 +251,59 @@ def test_a_page_without_end_or_cut_short_is_a_sentence(monkeypatch: pytest.Monke
 def test_what_is_no_server_is_a_sentence(url: str, words: str) -> None:
     with pytest.raises(UnreachableError, match=words):
         get_json(url, seconds=1)
+
+
+ONE = {"name": "a", "engine_url": "http://127.0.0.1:1", "lmcache_url": "http://127.0.0.1:2"}
+TWO = {"name": "b", "engine_url": "http://127.0.0.1:3", "lmcache_url": "https://b"}
+TARGET = {"engine": "e", "model": "m", "chunk_size": 256, "replicas": [TWO, ONE]}
+
+
+def test_a_target_keeps_the_order_of_its_replicas() -> None:
+    target = Target.from_json(json.dumps(TARGET | {"router_url": None, "cache_directory": "/c"}))
+    assert [replica.name for replica in target.replicas] == ["b", "a"]
+    assert Target.from_json(target.to_json()) == target
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("no", ["it is no JSON"]),
+        ("[" * 200_000, ["nested too deeply"]),
+        ("[1]", ["it is [1]; it has to be one JSON object"]),
+        ("{}", [f"{n} is missing" for n in ("engine", "model", "chunk_size", "replicas")]),
+        (
+            json.dumps(TARGET | {"engine": "", "model": 3, "chunk_size": True, "more": 1}),
+            ['engine is "" and', "model is 3 and", "chunk_size is true and", '"more" is no field'],
+        ),
+        (json.dumps(TARGET | {"chunk_size": 0}), ["chunk_size is 0 and"]),
+        (json.dumps(TARGET | {"chunk_size": 2.0}), ["chunk_size is 2.0 and"]),
+        (json.dumps(TARGET | {"router_url": "http://h?a=1"}), ["without a query"]),
+        (json.dumps(TARGET | {"replicas": {}}), ["replicas is {} and"]),
+        (
+            json.dumps(TARGET | {"replicas": [1, {"name": "x", "port": 2}]}),
+            [
+                "replicas[0] is 1 and",
+                "replicas[1].engine_url is missing",
+                "replicas[1].lmcache_url is missing",
+                '"replicas[1].port" is no field',
+            ],
+        ),
+        (
+            json.dumps(TARGET | {"replicas": [ONE, {**ONE, "engine_url": "http://h:99999"}]}),
+            [
+                'replicas[1].name is "a" like replicas[0].name',
+                'replicas[1].engine_url is "http://h:99999", no address of a server',
+                'replicas[1].lmcache_url is "http://127.0.0.1:2" like replicas[0].lmcache_url',
+            ],
+        ),
+        (
+            json.dumps(TARGET | {"router_url": 1, "router_metrics_url": "x", "cache_directory": 2}),
+            ["router_url is 1 and", 'router_metrics_url is "x", no', "cache_directory is 2 and"],
+        ),
+    ],
+)
+def test_every_mistake_in_a_target_is_named(text: str, words: list[str]) -> None:
+    with pytest.raises(ValueError, match=re.escape(words[0])) as caught:
+        Target.from_json(text)
+    said = str(caught.value)
+    assert all(word in said for word in words), said

@@ -144,7 +144,7 @@ def read_target_file(path: Path) -> Target:
         msg = f"{path} cannot be read: {error.strerror}"
         raise UnusableError(msg) from None
     except ValueError as error:
-        msg = f"{path} cannot be used: {error}; it needs engine, model, chunk_size and replicas"
+        msg = f"{path} cannot be used: {error}"
         raise UnusableError(msg) from None
 
 
