@@ -13,9 +13,10 @@ import pytest
 from kascade.programs.verify.checks import verify
 from kascade.programs.verify.command import main
 from kascade.programs.verify.discover import replicas_of
+from kascade.programs.verify.facts import observe
 from kascade.programs.verify.proof import Settings, UnusableError
 from kascade.programs.verify.report import FAILED, OPEN, Report
-from tests.unit.programs.fakes import FakeServer, FakeSystem
+from tests.unit.programs.fakes import FakeReplica, FakeServer, FakeSystem
 
 Start = Callable[..., FakeSystem]
 PROGRAMS = Path(__file__).parents[3] / "constructs" / "kascade" / "programs"
@@ -204,3 +205,28 @@ def test_a_name_without_address_ends_with_2(capsys: pytest.CaptureFixture[str]) 
     assert "--discover needs --lmcache-port" in capsys.readouterr().err
     assert main([*arguments, "--engine-port=1", "--lmcache-port=2"]) == 2
     assert "no-such-name.invalid has no address" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("page", ["/v1/models", "/version"])
+def test_an_engine_that_answers_no_objects_ends_with_a_sentence(
+    page: str, system: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = system()
+    before = FakeReplica.pages
+    monkeypatch.setattr(FakeReplica, "pages", lambda self: before(self) | {page: [1]})
+    with pytest.raises(UnusableError, match="other than a JSON object"):
+        run(started)
+
+
+@pytest.mark.parametrize("page", ["/lmcache/status", "/lmcache/config"])
+def test_a_cache_server_of_another_form_gives_no_answer(
+    page: str, system: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = system()
+    before = FakeReplica.pages
+    for body in ([1], {"storage_manager": 3}):
+        pages = {page: body}
+        monkeypatch.setattr(FakeReplica, "pages", lambda self, p=pages: before(self) | p)
+        seen = observe(started.target.replicas[0], "model")
+        assert seen.cache is None
+        assert "answered" in seen.problem

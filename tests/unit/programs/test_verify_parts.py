@@ -18,7 +18,13 @@ import pytest
 from kascade.programs import program_files
 from kascade.programs.verify import client
 from kascade.programs.verify.causes import Cause
-from kascade.programs.verify.client import UnreachableError, complete, get_json, get_text
+from kascade.programs.verify.client import (
+    UnreachableError,
+    complete,
+    get_json,
+    get_object,
+    get_text,
+)
 from kascade.programs.verify.directory import LISTING, look_below, read_listing
 from kascade.programs.verify.facts import Facts
 from kascade.programs.verify.metrics import Page, parse
@@ -307,3 +313,24 @@ def test_every_mistake_in_a_target_is_named(text: str, words: list[str]) -> None
         Target.from_json(text)
     said = str(caught.value)
     assert all(word in said for word in words), said
+
+
+def test_json_that_is_no_object_is_a_sentence() -> None:
+    length = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"
+    with (
+        answering(length + b"[1]") as url,
+        pytest.raises(UnreachableError, match="answered something other than a JSON object"),
+    ):
+        get_object(url, seconds=5)
+    for event, said in (
+        (b"[1]", "other than a JSON object"),
+        (b"{no", "other than a JSON object"),
+        (b'{"choices": [1]}', "of another form"),
+        (b'{"usage": [1]}', "of another form"),
+        (b'{"choices": [{"token_ids": 3}]}', "of another form"),
+    ):
+        with (
+            answering(HEAD + b"data: " + event + b"\n\n") as url,
+            pytest.raises(UnreachableError, match=said),
+        ):
+            complete(url, model="m", prompt="p", tokens=1, seconds=5)

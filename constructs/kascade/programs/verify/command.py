@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from .checks import verify
+from .client import UnreachableError
 from .directory import look_below
 from .discover import replicas_of
 from .proof import Settings, UnusableError
@@ -53,12 +54,16 @@ def show(target: Target, chosen: Settings, *, look: Look | None) -> int:
         look: Lists L2 as a replica sees it; the target's own directory is listed without it.
 
     Raises:
-        UnusableError: The proof cannot begin.
+        UnusableError: The proof cannot begin, or a server went away meanwhile.
     """
     if look is None and target.cache_directory is not None:
         look = look_below(target.cache_directory)
     say(f"{target.engine}: {len(target.replicas)} replicas, seed {chosen.seed}")
-    report = verify(target, chosen, look=look, say=say)
+    try:
+        report = verify(target, chosen, look=look, say=say)
+    except UnreachableError as error:
+        msg = f"a server went away while it was measured: {error}; verify again when it is back"
+        raise UnusableError(msg) from None
     sys.stdout.write(f"\n{report.render()}")
     sys.stdout.flush()
     return report.exit_code
