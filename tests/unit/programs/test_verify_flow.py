@@ -187,7 +187,10 @@ runpy.run_module("verify", run_name="__main__", alter_sys=True)
     [
         ("no json", "cannot be used"),
         ("{}", "cannot be used"),
-        (json.dumps({"engine": "a", "model": "m", "chunk_size": 1, "replicas": []}), "0 ready"),
+        (
+            json.dumps({"engine": "a", "model": "m", "chunk_size": 1, "replicas": []}),
+            "add another one to",
+        ),
     ],
 )
 def test_a_target_that_is_none_ends_with_2(
@@ -230,3 +233,16 @@ def test_a_cache_server_of_another_form_gives_no_answer(
         seen = observe(started.target.replicas[0], "model")
         assert seen.cache is None
         assert "answered" in seen.problem
+
+
+@pytest.mark.parametrize("flag", ["--tokens", "--request-seconds", "--ttft-ratio"])
+@pytest.mark.parametrize("value", ["x", "-1", "nan", "inf", ""])
+def test_an_argument_that_is_no_number_is_a_sentence(
+    flag: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--target=x", f"{flag}={value}"])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert f"argument {flag}: {value!r} is not allowed; give a " in said
+    assert "_" not in said.splitlines()[-1]
