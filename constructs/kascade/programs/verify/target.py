@@ -82,7 +82,8 @@ class Target:
             raise ValueError(msg)
         mistakes = [*_mistakes(fields)]
         if mistakes:
-            raise ValueError("; ".join(mistakes))
+            msg = f"it does not describe a running engine: {'; '.join(mistakes)}"
+            raise ValueError(msg)
         replicas = tuple(Replica(**replica) for replica in fields.pop("replicas"))
         return cls(**fields, replicas=replicas)
 
