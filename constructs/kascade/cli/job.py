@@ -114,7 +114,7 @@ def _await_pod(kubectl: Kubectl, job: str, say: Callable[[str], None]) -> str:
     deadline = time.monotonic() + _START_SECONDS
     told = time.monotonic()
     while True:
-        pods = kubectl.json("get", "pods", f"--selector=job-name={job}")["items"]
+        pods = kubectl.items("get", "pods", f"--selector=job-name={job}")
         state = "it has no pod yet"
         for pod in pods:
             name, phase = str(pod["metadata"]["name"]), pod.get("status", {}).get("phase")
@@ -162,7 +162,7 @@ def _follow(kubectl: Kubectl, pod: str, seconds: float) -> None:
 def _result(kubectl: Kubectl, pod: str) -> int:
     deadline = time.monotonic() + _END_SECONDS
     while time.monotonic() < deadline:
-        status = kubectl.json("get", "pod", pod).get("status", {})
+        status = (kubectl.json("get", "pod", pod) or {}).get("status", {})
         for container in status.get("containerStatuses", []):
             ended = container.get("state", {}).get("terminated")
             if ended is not None:

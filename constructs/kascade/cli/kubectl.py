@@ -74,7 +74,8 @@ class Kubectl:
                 input=given,
                 stdin=None if given is not None else subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 check=False,
                 timeout=seconds,
                 start_new_session=True,
@@ -82,20 +83,47 @@ class Kubectl:
         except subprocess.TimeoutExpired:
             msg = f"kubectl {arguments[0]} did not answer within {seconds:g} s; is the cluster up?"
             raise KascadeError(msg) from None
+        except OSError as error:
+            raise self._no_start(error) from None
         if done.returncode:
             raise KascadeError(self._sentence(arguments, done.stderr))
         return done.stdout
 
-    def json(self, *arguments: str) -> Any:
-        """Run it with ``-o json`` and return the object; None where it printed nothing."""
+    def json(self, *arguments: str) -> dict[str, Any] | None:
+        """Run it with ``-o json`` and return the object; None where it printed nothing.
+
+        Raises:
+            KascadeError: It failed, or printed something else.
+        """
         text = self.run(*arguments, "--output=json")
         if not text.strip():
             return None
         try:
-            return json.loads(text)
-        except ValueError:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
             msg = f"kubectl {' '.join(arguments)} printed something that is no JSON: {text[:80]!r}"
             raise KascadeError(msg) from None
+        if not isinstance(found, dict):
+            msg = (
+                f"kubectl {' '.join(arguments)} printed something other than a JSON object: "
+                f"{text[:80]!r}"
+            )
+            raise KascadeError(msg)
+        return found
+
+    def items(self, *arguments: str) -> list[dict[str, Any]]:
+        """Run it likewise and return the objects of the list that it prints.
+
+        Raises:
+            KascadeError: It failed, or printed no such list.
+        """
+        found = (self.json(*arguments) or {}).get("items", [])
+        if not isinstance(found, list) or not all(
+            isinstance(item, dict) and isinstance(item.get("metadata"), dict) for item in found
+        ):
+            msg = f"kubectl {' '.join(arguments)} printed no list of objects: {str(found)[:80]!r}"
+            raise KascadeError(msg)
+        return found
 
     @contextlib.contextmanager
     def forward(self, what: str, ports: Sequence[int]) -> Iterator[dict[int, int]]:
@@ -135,16 +163,19 @@ class Kubectl:
         Yields:
             Its lines as they come, and None when it has ended.
         """
-        process = subprocess.Popen(  # noqa: S603 - arguments of our own
-            [*self._base, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            # Ctrl-C reaches us alone, so that we end it, and all that it started, ourselves.
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(  # noqa: S603 - arguments of our own
+                [*self._base, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                errors="replace",
+                # Ctrl-C reaches us alone, so that we end it, and all that it started, ourselves.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise self._no_start(error) from None
         lines: queue.Queue[str | None] = queue.Queue()
         assert process.stdout is not None  # noqa: S101 - for the type checker; it is a pipe
         reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
@@ -155,6 +186,12 @@ class Kubectl:
             _end(process)
             reader.join(_END_SECONDS)
             process.stdout.close()
+
+    def _no_start(self, error: OSError) -> KascadeError:
+        return KascadeError(
+            f"kubectl at {self._base[0]} cannot be started: {error.strerror or error}; install it "
+            "again"
+        )
 
     def _sentence(self, arguments: Sequence[str], said: str) -> str:
         # Above the sentence for people stand client-go's own log lines, such as "E1129 ...".

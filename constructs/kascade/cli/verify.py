@@ -178,7 +178,7 @@ def ready_pods(kubectl: Kubectl, verify: VerifyPlan) -> list[str]:
         KascadeError: There are fewer than two.
     """
     selecting = ",".join(f"{key}={value}" for key, value in engine_selector(verify.engine).items())
-    found = kubectl.json("get", "pods", f"--selector={selecting}").get("items", [])
+    found = kubectl.items("get", "pods", f"--selector={selecting}")
     ready = sorted(pod["metadata"]["name"] for pod in found if _ready(pod))
     if len(ready) < FEWEST_REPLICAS:
         others = ", ".join(

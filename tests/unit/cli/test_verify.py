@@ -267,3 +267,29 @@ def test_a_file_describes_a_local_system(
     assert main(["verify", str(DEFAULT), *quick]) == 0
     assert main(["verify", *quick, "--model", "another"]) == 2
     assert "describes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("#!/bin/sh\necho '[1]'\n", "printed something other than a JSON object: '[1]"),
+        ("#!/bin/sh\nprintf '\\377'\n", "printed something that is no JSON"),
+        ("#!/bin/sh\necho '{\"items\": [1]}'\n", "printed no list of objects: '[1]'"),
+        ("#!/no/such/shell\n", "cannot be started: No such file or directory; install it again"),
+    ],
+)
+def test_a_kubectl_that_is_none_is_a_sentence(
+    script: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = tmp_path / "kubectl"
+    program.write_text(script)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert main(["verify", str(DEFAULT)]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert "Traceback" not in said

@@ -13,9 +13,10 @@ import pytest
 from kascade.programs.verify.checks import verify
 from kascade.programs.verify.command import main
 from kascade.programs.verify.discover import replicas_of
+from kascade.programs.verify.facts import observe
 from kascade.programs.verify.proof import Settings, UnusableError
 from kascade.programs.verify.report import FAILED, OPEN, Report
-from tests.unit.programs.fakes import FakeServer, FakeSystem
+from tests.unit.programs.fakes import FakeReplica, FakeServer, FakeSystem
 
 Start = Callable[..., FakeSystem]
 PROGRAMS = Path(__file__).parents[3] / "constructs" / "kascade" / "programs"
@@ -186,7 +187,10 @@ runpy.run_module("verify", run_name="__main__", alter_sys=True)
     [
         ("no json", "cannot be used"),
         ("{}", "cannot be used"),
-        (json.dumps({"engine": "a", "model": "m", "chunk_size": 1, "replicas": []}), "0 ready"),
+        (
+            json.dumps({"engine": "a", "model": "m", "chunk_size": 1, "replicas": []}),
+            "add another one to",
+        ),
     ],
 )
 def test_a_target_that_is_none_ends_with_2(
@@ -204,3 +208,41 @@ def test_a_name_without_address_ends_with_2(capsys: pytest.CaptureFixture[str]) 
     assert "--discover needs --lmcache-port" in capsys.readouterr().err
     assert main([*arguments, "--engine-port=1", "--lmcache-port=2"]) == 2
     assert "no-such-name.invalid has no address" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("page", ["/v1/models", "/version"])
+def test_an_engine_that_answers_no_objects_ends_with_a_sentence(
+    page: str, system: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = system()
+    before = FakeReplica.pages
+    monkeypatch.setattr(FakeReplica, "pages", lambda self: before(self) | {page: [1]})
+    with pytest.raises(UnusableError, match="other than a JSON object"):
+        run(started)
+
+
+@pytest.mark.parametrize("page", ["/lmcache/status", "/lmcache/config"])
+def test_a_cache_server_of_another_form_gives_no_answer(
+    page: str, system: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = system()
+    before = FakeReplica.pages
+    for body in ([1], {"storage_manager": 3}):
+        pages = {page: body}
+        monkeypatch.setattr(FakeReplica, "pages", lambda self, p=pages: before(self) | p)
+        seen = observe(started.target.replicas[0], "model")
+        assert seen.cache is None
+        assert "answered" in seen.problem
+
+
+@pytest.mark.parametrize("flag", ["--tokens", "--request-seconds", "--ttft-ratio"])
+@pytest.mark.parametrize("value", ["x", "-1", "nan", "inf", ""])
+def test_an_argument_that_is_no_number_is_a_sentence(
+    flag: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--target=x", f"{flag}={value}"])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert f"argument {flag}: {value!r} is not allowed; give a " in said
+    assert "_" not in said.splitlines()[-1]

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kascade.programs import program_files
+from kascade.programs.verify import client
 from kascade.programs.verify.causes import Cause
-from kascade.programs.verify.client import UnreachableError, complete, get_json, get_text
+from kascade.programs.verify.client import (
+    UnreachableError,
+    complete,
+    get_json,
+    get_object,
+    get_text,
+)
 from kascade.programs.verify.directory import LISTING, look_below, read_listing
 from kascade.programs.verify.facts import Facts
 from kascade.programs.verify.metrics import Page, parse
@@ -31,6 +41,7 @@ from kascade.programs.verify.reading import (
     delta,
 )
 from kascade.programs.verify.report import FAILED, OK, OPEN, Check, Diagnosis, Report
+from kascade.programs.verify.target import Target
 from tests.unit.programs.test_verify_diagnosis import A
 
 METRICS = Path(__file__).parents[2] / "data" / "metrics"
@@ -152,29 +163,174 @@ def test_a_server_that_says_nothing_ends_at_the_deadline() -> None:
         assert time.monotonic() - started < 5
 
 
-def test_a_stream_that_drips_ends_at_the_deadline() -> None:
-    def drip(server: socket.socket) -> None:
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+
+@contextlib.contextmanager
+def answering(first: bytes, drip: bytes = b"") -> Iterator[str]:
+    """Send an answer to the first request, and drops of more every 50 ms, for 1.5 s."""
+
+    def serve(server: socket.socket) -> None:
         connection, _ = server.accept()
         with connection:
             connection.recv(65536)
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
-            for _ in range(30):
+            connection.sendall(first)
+            for _ in range(30 if drip else 0):
                 try:
-                    connection.sendall(b": nothing yet\n\n")
+                    connection.sendall(drip)
                 except OSError:
                     return
                 time.sleep(0.05)
 
     with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=drip, args=(server,))
+        thread = threading.Thread(target=serve, args=(server,))
         thread.start()
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(UnreachableError, match=r"did not answer within 0\.3 s"):
-            complete(url, model="m", prompt="p", tokens=1, seconds=0.3)
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
         thread.join()
 
 
-@pytest.mark.parametrize("url", ["ftp://a", "nothing", "http://127.0.0.1:1/x"])
-def test_what_is_no_server_is_a_sentence(url: str) -> None:
-    with pytest.raises(UnreachableError, match=r"no address of a server|does not answer"):
+@pytest.mark.parametrize(
+    ("first", "drip"),
+    [
+        (HEAD, b": nothing yet\n\n"),
+        (HEAD, b"x"),
+        (b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"),
+        (b"HTTP/1.1 ", b"2"),
+        (b"HTTP/1.1 503 No\r\n\r\n", b"x"),
+    ],
+)
+def test_a_server_that_drips_ends_at_the_deadline(first: bytes, drip: bytes) -> None:
+    with answering(first, drip) as url:
+        started = time.monotonic()
+        with pytest.raises(UnreachableError, match=r"did not answer within 0\.3 s"):
+            complete(url, model="m", prompt="p", tokens=1, seconds=0.3)
+        assert time.monotonic() - started < 1
+    with answering(first, drip) as url:
+        started = time.monotonic()
+        with pytest.raises(UnreachableError, match=r"did not answer within 0\.3 s"):
+            get_text(url, seconds=0.3)
+        assert time.monotonic() - started < 1
+
+
+def test_a_page_without_end_or_cut_short_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LARGEST_PAGE", 1 << 20)
+    monkeypatch.setattr(client, "_LONGEST_LINE", 1 << 10)
+    with (
+        answering(HEAD + b"x" * (1 << 20) + b"yz") as url,
+        pytest.raises(UnreachableError, match="answered more than 1 MiB"),
+    ):
+        get_text(url, seconds=5)
+    with (
+        answering(HEAD + b"x" * (1 << 11)) as url,
+        pytest.raises(UnreachableError, match="answered a line of more than"),
+    ):
+        complete(url, model="m", prompt="p", tokens=1, seconds=5)
+    with (
+        answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx") as url,
+        pytest.raises(UnreachableError, match="does not answer: IncompleteRead"),
+    ):
+        get_text(url, seconds=5)
+    chunked = (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n"
+    )
+    with answering(chunked) as url:
+        assert get_text(url, seconds=5) == "abcd"
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("ftp://a", "has to look like http://host:port"),
+        ("nothing", "has to look like http://host:port"),
+        ("http://127.0.0.1:1/x", "does not answer"),
+        ("http://127.0.0.1:99999", "its port has to be a whole number from 1 to 65535"),
+        ("http://127.0.0.1:0", "its port has to be"),
+        ("http://127.0.0.1:abc", "its port has to be"),
+        ("http://[::1", "is no address of a server"),
+        ("http://a b", "a space or a control character"),
+        ("http://a\0b", "a space or a control character"),
+        ("http://127.0.0.1:80/x\0", "a space or a control character"),
+        ("http://a..b:80", "does not answer"),
+        ("http://127.0.0.1:1/\u00e4", "does not answer"),
+    ],
+)
+def test_what_is_no_server_is_a_sentence(url: str, words: str) -> None:
+    with pytest.raises(UnreachableError, match=words):
         get_json(url, seconds=1)
+
+
+ONE = {"name": "a", "engine_url": "http://127.0.0.1:1", "lmcache_url": "http://127.0.0.1:2"}
+TWO = {"name": "b", "engine_url": "http://127.0.0.1:3", "lmcache_url": "https://b"}
+TARGET = {"engine": "e", "model": "m", "chunk_size": 256, "replicas": [TWO, ONE]}
+
+
+def test_a_target_keeps_the_order_of_its_replicas() -> None:
+    target = Target.from_json(json.dumps(TARGET | {"router_url": None, "cache_directory": "/c"}))
+    assert [replica.name for replica in target.replicas] == ["b", "a"]
+    assert Target.from_json(target.to_json()) == target
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("no", ["it is no JSON"]),
+        ("[" * 200_000, ["nested too deeply"]),
+        ("[1]", ["it is [1]; it has to be one JSON object"]),
+        ("{}", [f"{n} is missing" for n in ("engine", "model", "chunk_size", "replicas")]),
+        (
+            json.dumps(TARGET | {"engine": "", "model": 3, "chunk_size": True, "more": 1}),
+            ['engine is "" and', "model is 3 and", "chunk_size is true and", '"more" is no field'],
+        ),
+        (json.dumps(TARGET | {"chunk_size": 0}), ["chunk_size is 0 and"]),
+        (json.dumps(TARGET | {"chunk_size": 2.0}), ["chunk_size is 2.0 and"]),
+        (json.dumps(TARGET | {"router_url": "http://h?a=1"}), ["without a query"]),
+        (json.dumps(TARGET | {"replicas": {}}), ["replicas is {} and"]),
+        (
+            json.dumps(TARGET | {"replicas": [1, {"name": "x", "port": 2}]}),
+            [
+                "replicas[0] is 1 and",
+                "replicas[1].engine_url is missing",
+                "replicas[1].lmcache_url is missing",
+                '"replicas[1].port" is no field',
+            ],
+        ),
+        (
+            json.dumps(TARGET | {"replicas": [ONE, {**ONE, "engine_url": "http://h:99999"}]}),
+            [
+                'replicas[1].name is "a" like replicas[0].name',
+                'replicas[1].engine_url is "http://h:99999", no address of a server',
+                'replicas[1].lmcache_url is "http://127.0.0.1:2" like replicas[0].lmcache_url',
+            ],
+        ),
+        (
+            json.dumps(TARGET | {"router_url": 1, "router_metrics_url": "x", "cache_directory": 2}),
+            ["router_url is 1 and", 'router_metrics_url is "x", no', "cache_directory is 2 and"],
+        ),
+    ],
+)
+def test_every_mistake_in_a_target_is_named(text: str, words: list[str]) -> None:
+    with pytest.raises(ValueError, match=re.escape(words[0])) as caught:
+        Target.from_json(text)
+    said = str(caught.value)
+    assert all(word in said for word in words), said
+
+
+def test_json_that_is_no_object_is_a_sentence() -> None:
+    length = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"
+    with (
+        answering(length + b"[1]") as url,
+        pytest.raises(UnreachableError, match="answered something other than a JSON object"),
+    ):
+        get_object(url, seconds=5)
+    for event, said in (
+        (b"[1]", "other than a JSON object"),
+        (b"{no", "other than a JSON object"),
+        (b'{"choices": [1]}', "of another form"),
+        (b'{"usage": [1]}', "of another form"),
+        (b'{"choices": [{"token_ids": 3}]}', "of another form"),
+    ):
+        with (
+            answering(HEAD + b"data: " + event + b"\n\n") as url,
+            pytest.raises(UnreachableError, match=said),
+        ):
+            complete(url, model="m", prompt="p", tokens=1, seconds=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import secrets
 import sys
 from collections.abc import Sequence
@@ -10,9 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from .checks import verify
+from .client import UnreachableError
 from .directory import look_below
 from .discover import replicas_of
-from .proof import Settings, UnusableError
+from .proof import FEWEST_REPLICAS, Settings, UnusableError
 from .reading import Look
 from .report import EXIT_UNUSABLE
 from .target import Target
@@ -53,12 +55,16 @@ def show(target: Target, chosen: Settings, *, look: Look | None) -> int:
         look: Lists L2 as a replica sees it; the target's own directory is listed without it.
 
     Raises:
-        UnusableError: The proof cannot begin.
+        UnusableError: The proof cannot begin, or a server went away meanwhile.
     """
     if look is None and target.cache_directory is not None:
         look = look_below(target.cache_directory)
     say(f"{target.engine}: {len(target.replicas)} replicas, seed {chosen.seed}")
-    report = verify(target, chosen, look=look, say=say)
+    try:
+        report = verify(target, chosen, look=look, say=say)
+    except UnreachableError as error:
+        msg = f"a server went away while it was measured: {error}; verify again when it is back"
+        raise UnusableError(msg) from None
     sys.stdout.write(f"\n{report.render()}")
     sys.stdout.flush()
     return report.exit_code
@@ -83,7 +89,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--ttft-ratio",
-        type=float,
+        type=_ratio,
         metavar="R",
         help="reader's time to the first token over the writer's that fails the check; 0 measures "
         f"without judging (default: {_DEFAULTS.ttft_ratio})",
@@ -136,16 +142,24 @@ def read_target_file(path: Path) -> Target:
     """Read the description of a running engine.
 
     Raises:
-        UnusableError: The file cannot be read or describes none.
+        UnusableError: The file cannot be read, describes none, or fewer than two replicas.
     """
     try:
-        return Target.read(path)
+        target = Target.read(path)
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise UnusableError(msg) from None
     except ValueError as error:
-        msg = f"{path} cannot be used: {error}; it needs engine, model, chunk_size and replicas"
+        msg = f"{path} cannot be used: {error}"
         raise UnusableError(msg) from None
+    if len(target.replicas) < FEWEST_REPLICAS:
+        names = ", ".join(replica.name for replica in target.replicas) or "none"
+        msg = (
+            f"{path} names {len(target.replicas)} replicas ({names}) and a proof needs two, one "
+            "that computes and one that reads; add another one to its replicas"
+        )
+        raise UnusableError(msg)
+    return target
 
 
 def read_target(arguments: argparse.Namespace) -> Target:
@@ -204,8 +218,22 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
     if value < 1:
-        msg = f"{text} is not above 0"
+        msg = f"{text!r} is not allowed; give a whole number from 1"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
+def _ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        msg = f"{text!r} is not allowed; give a number above 0, or 0 to measure without judging"
         raise argparse.ArgumentTypeError(msg)
     return value

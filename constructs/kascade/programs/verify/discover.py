@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from .client import UnreachableError, get_json
+from .client import UnreachableError, get_object
 from .target import Replica
 
 
@@ -40,7 +40,7 @@ def replicas_of(host: str, *, engine_port: int, lmcache_port: int) -> tuple[Repl
 
 def _name(url: str) -> str:
     try:
-        return str(get_json(f"{url}/config").get("mp", {}).get("instance_id", ""))
+        return str(get_object(f"{url}/config").get("mp", {}).get("instance_id", ""))
     except (UnreachableError, AttributeError):
         return ""
 

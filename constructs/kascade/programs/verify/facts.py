@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .client import UnreachableError, get_json, get_text
+from .client import UnreachableError, get_json, get_object, get_text
 from .metrics import parse
 from .target import Replica
 
@@ -97,28 +97,40 @@ def observe(replica: Replica, model: str) -> Facts:
 
 
 def _engine(url: str, model: str) -> EngineFacts:
-    served = {card["id"]: card for card in get_json(f"{url}/v1/models").get("data", [])}
+    cards = get_object(f"{url}/v1/models").get("data")
+    served = {
+        str(card.get("id")): card
+        for card in (cards if isinstance(cards, list) else [])
+        if isinstance(card, dict)
+    }
     if model not in served:
         names = ", ".join(sorted(served)) or "no model at all"
         msg = f"{url} serves {names}, not {model}; name the model as its requests do"
         raise UnreachableError(msg)
     card = served[model]
     page = parse(get_text(f"{url}/metrics"))
+    longest = card.get("max_model_len") or 0
+    if not isinstance(longest, int):
+        msg = f"{url}/v1/models answered max_model_len {str(longest)[:80]!r}, which is no number"
+        raise UnreachableError(msg)
     return EngineFacts(
-        version=str(get_json(f"{url}/version").get("version", "unknown")),
+        version=str(get_object(f"{url}/version").get("version", "unknown")),
         root=str(card.get("root") or model),
-        max_model_len=int(card.get("max_model_len") or 0),
+        max_model_len=longest,
         cache_dtype=page.label("vllm:cache_config_info", "cache_dtype") or "unknown",
     )
 
 
 def _cache(url: str) -> CacheFacts:
-    status = get_json(f"{url}/status")
-    config = get_json(f"{url}/config")
+    status = get_object(f"{url}/status")
+    config = get_object(f"{url}/config")
     environment = _optional(f"{url}/env")
-    return read_cache(
-        status, config, version=str(get_json(f"{url}/version")), environment=environment
-    )
+    version = str(get_json(f"{url}/version"))
+    try:
+        return read_cache(status, config, version=version, environment=environment)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        msg = f"{url} answered /status or /config of another form than LMCache's: {error}"
+        raise UnreachableError(msg) from None
 
 
 def read_cache(
@@ -174,7 +186,6 @@ def _serde(written: str) -> tuple[str, str]:
 
 def _optional(url: str) -> Mapping[str, Any]:
     try:
-        found = get_json(url)
+        return get_object(url)
     except UnreachableError:
         return {}
-    return found if isinstance(found, dict) else {}

@@ -18,7 +18,7 @@ from .prompt import WARM_WORDS, whole_chunks, words, words_for
 from .reading import EXTERNAL_HITS, LOCAL_HITS, PROMPT_TOKENS, Listing, Look, Reading, Seen, delta
 from .target import Replica, Target
 
-_FEWEST_REPLICAS: Final = 2
+FEWEST_REPLICAS: Final = 2
 _ATTEMPTS: Final = 3
 """A busy replica moves the counters too, and on a GPU a prefix that was loaded and one that was
 computed may round differently: a fresh prompt settles both."""
@@ -69,7 +69,7 @@ class Proof:
         Raises:
             UnusableError: There are fewer than two replicas, or one that gives no answer.
         """
-        if len(target.replicas) < _FEWEST_REPLICAS:
+        if len(target.replicas) < FEWEST_REPLICAS:
             names = ", ".join(replica.name for replica in target.replicas) or "none"
             msg = (
                 f"{target.engine} has {len(target.replicas)} ready replicas ({names}) and a proof "
