@@ -21,7 +21,7 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan synth diff deploy test tests rehearse e2e demo lint types layers format schema snapshots keep-release floor wheel \
+.PHONY: help plan synth diff deploy test tests rehearse e2e e2e-verify demo lint types layers format schema snapshots keep-release floor wheel \
   controlplane engine-env bench-env pins clean
 
 help: ## print the verbs
@@ -57,7 +57,10 @@ rehearse: .venv/dev $(CDK) ## deploy, change and destroy on a real Kubernetes AP
 	@$(RUN) -m pytest tests/rehearsal --numprocesses=$(if $(REHEARSAL_KUBECONFIG),0,2) --dist=loadscope --no-loadscope-reorder $(ARGS)
 
 e2e: .venv/dev ## two real engines with their caches, the router and Prometheus, from the rendered manifests; and what breaks them
-	@$(MOUNTING) $(RUN) -m pytest tests/e2e $(ARGS)
+	@$(MOUNTING) $(RUN) -m pytest tests/e2e -m "not verify" $(ARGS)
+
+e2e-verify: .venv/dev ## the same system again: `kascade verify` passes it, and names each fault planted in it
+	@$(MOUNTING) $(RUN) -m pytest tests/e2e -m verify $(ARGS)
 
 demo: .venv/dev ## the same, kept up for a look: its URL and a live table of tokens per tier (config/laptop.yaml unless CONFIG is given)
 	@$(RUN) -m tools.local.demo $(if $(filter file,$(origin CONFIG)),config/laptop.yaml,$(QUOTED))

@@ -26,9 +26,9 @@ _ORDER = (
     "test_cascade",
     "test_faults",
     "test_engines",
-    "test_verify",
     "test_sealing",
     "test_frozen",
+    "test_verify",
 )
 """An engine takes most of a minute to start on two cores, so it is killed where all restart next,
 and frozen where nothing comes after it."""
@@ -62,6 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     own = [item for item in items if Path(__file__).parent in item.path.parents]
     for item in own:
         item.add_marker(pytest.mark.e2e)
+        if item.path.stem == "test_verify":
+            item.add_marker(pytest.mark.verify)
     own.sort(key=lambda item: _ORDER.index(item.path.stem))
     items[:] = [*(item for item in items if item not in own), *own]
 

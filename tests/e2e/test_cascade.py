@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,11 @@ RATIO = 0.35
 """Time to the first token from L2 over that of computing, at 6000 tokens: at most this."""
 
 ROUNDS = 3
+
+SAMPLED = re.compile("lmcache_mp_(l0_block|l1_chunk|real_reuse_gap)")
+"""Histograms of LMCache's life-cycle subscribers: they follow one object in a hundred
+(``--metrics-sample-rate``), so a short run may have none."""
+
 RECORDED = Path(__file__).parents[1] / "data" / "metrics"
 
 Measure = Callable[[str, str], None]
@@ -148,7 +154,8 @@ def test_the_recorded_pages_are_those_of_today(
     for name, page in pages.items():
         recorded = {sample.name for sample in parse((RECORDED / name).read_text()).samples}
         now = {sample.name for sample in parse(page).samples}
-        assert recorded - now == set(), name
+        gone = {one for one in recorded - now if not SAMPLED.match(one)}
+        assert gone == set(), name
 
 
 def test_nothing_listens_beyond_this_machine(system: LocalSystem) -> None:
