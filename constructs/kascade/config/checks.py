@@ -9,7 +9,7 @@ from kascade.catalog.instances import INSTANCES
 from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
 from kascade.catalog.models import MODELS
 from kascade.catalog.regions import REGIONS
-from kascade.config.model import ServingConfig
+from kascade.config.model import ModelConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem, format_path
 
 _MAX_BUCKET_NAME = 63
@@ -182,13 +182,35 @@ def _models(config: ServingConfig) -> Iterator[Problem]:
                 message=f"{model.model!r} is not in the catalog.{_near(model.model, MODELS)} For "
                 "any other model give its Hugging Face config.json in `config_json`",
             )
-        if facts is not None and facts.gated and model.huggingface_token_secret is None:
+        if model.weights.kind != "hub":
+            yield from _not_from_the_hub(index, model)
+        elif facts is not None and facts.gated and model.huggingface_token_secret is None:
             yield Problem(
                 path=("models", index, "huggingface_token_secret"),
                 message=f"{model.model} is gated on Hugging Face; name the Secret (key `token`) "
                 "that holds your access token",
                 also_reads=(("models", index, "model"),),
             )
+
+
+def _not_from_the_hub(index: int, model: ModelConfig) -> Iterator[Problem]:
+    """Refuse what only a download from Hugging Face reads."""
+    where = {"s3": "prefix", "claim": "path"}[model.weights.kind]
+    reads = (("models", index, "weights"),)
+    if model.revision is not None:
+        yield Problem(
+            path=("models", index, "revision"),
+            message=f"nothing reads it with weights of kind {model.weights.kind}; leave it out and "
+            f"name the revision in weights.{where}",
+            also_reads=reads,
+        )
+    if model.huggingface_token_secret is not None:
+        yield Problem(
+            path=("models", index, "huggingface_token_secret"),
+            message=f"nothing is downloaded with weights of kind {model.weights.kind}; leave it "
+            "out, so that no pod holds a token it does not need",
+            also_reads=reads,
+        )
 
 
 def _settings(config: ServingConfig) -> Iterator[Problem]:

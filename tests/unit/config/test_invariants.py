@@ -127,6 +127,76 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         "cache.l2",
         r"no room for qwen: \(11 - 10 reserved\) GiB of a node's NVMe x 1 of 4 GPUs",
     ),
+    "bucket with its scheme": (
+        model(weights={"kind": "s3", "bucket": "s3://models", "prefix": "qwen/1"}),
+        "models[0].weights.bucket",
+        r"'s3://models' cannot be the name of a bucket; .* without s3:// before it",
+    ),
+    "bucket that looks like an address": (
+        model(weights={"kind": "s3", "bucket": "10.0.0.1", "prefix": "qwen/1"}),
+        "models[0].weights.bucket",
+        r"'10\.0\.0\.1' cannot be the name of a bucket",
+    ),
+    "directory bucket": (
+        model(weights={"kind": "s3", "bucket": "models--usw2-az1--x-s3", "prefix": "qwen/1"}),
+        "models[0].weights.bucket",
+        r"names a directory bucket or an access point.*general purpose bucket",
+    ),
+    "prefix with a slash at the end": (
+        model(weights={"kind": "s3", "bucket": "models", "prefix": "qwen/1/"}),
+        "models[0].weights.prefix",
+        r"'qwen/1/' is no path of folders such as .*none at the beginning or end",
+    ),
+    "whole bucket": (
+        model(weights={"kind": "s3", "bucket": "models", "prefix": ""}),
+        "models[0].weights.prefix",
+        r"'' is no path of folders",
+    ),
+    "bucket without prefix": (
+        model(weights={"kind": "s3", "bucket": "models"}),
+        "models[0].weights.prefix",
+        r"missing|required",
+    ),
+    "path out of the claim": (
+        model(weights={"kind": "claim", "name": "models", "path": "../other"}),
+        "models[0].weights.path",
+        r"'\.\./other' is no path of folders .*no folder that begins with a dot",
+    ),
+    "claim that cannot be one": (
+        model(weights={"kind": "claim", "name": "My Models"}),
+        "models[0].weights.name",
+        r"'My Models' is not the name of a PersistentVolumeClaim",
+    ),
+    "key that is no KMS key": (
+        model(
+            weights={"kind": "s3", "bucket": "models", "prefix": "a", "kms_key_arn": "alias/models"}
+        ),
+        "models[0].weights.kms_key_arn",
+        r"'alias/models' is not the ARN of a KMS key",
+    ),
+    "weights from nowhere": (
+        model(weights={"kind": "ftp"}),
+        "models[0].weights",
+        r"hub.*s3.*claim",
+    ),
+    "token that nothing reads": (
+        model(
+            weights={"kind": "claim", "name": "models", "path": "a"},
+            huggingface_token_secret="hf",  # noqa: S106 - a name
+        ),
+        "models[0].huggingface_token_secret",
+        r"nothing is downloaded with weights of kind claim; leave it out",
+    ),
+    "commit that nothing reads": (
+        model(weights={"kind": "s3", "bucket": "models", "prefix": "a"}, revision="a" * 40),
+        "models[0].revision",
+        r"nothing reads it with weights of kind s3; .*name the revision in weights\.prefix",
+    ),
+    "unknown model whose files lie in a bucket": (
+        model(model="me/mine", weights={"kind": "s3", "bucket": "models", "prefix": "a"}),
+        "models[0].model",
+        r"'me/mine' is not in the catalog.*give its Hugging Face config\.json in `config_json`",
+    ),
     "chunk that is no multiple of the block": (
         top(cache={"chunk_size": 250}),
         "cache.chunk_size",

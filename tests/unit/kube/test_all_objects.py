@@ -259,6 +259,10 @@ def test_without_observability_there_are_no_dashboards(default_plan: ServingPlan
     assert charts.dashboards is None
 
 
+def _search_path(root: Path) -> str:
+    return os.pathsep.join(map(str, (root, root / "constructs")))
+
+
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_another_process_renders_the_same_bytes(
     seed: str, default_charts: dict[str, list[Object]]
@@ -276,7 +280,11 @@ def test_another_process_renders_the_same_bytes(
         capture_output=True,
         text=True,
         cwd=root,
-        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+        env={
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": _search_path(root),
+        },
     )
     assert answer.stdout.strip() == json.dumps(default_charts)
 
@@ -288,5 +296,5 @@ def test_the_kubernetes_side_does_not_load_the_cdk() -> None:
         [sys.executable, "-c", program],
         check=True,
         cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        env={**os.environ, "PYTHONPATH": _search_path(root)},
     )
