@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kascade import InvalidConfigError, plan_file
+from kascade.catalog.images import IMAGES
 from kascade.catalog.instances import INSTANCES
 from kascade.sizing import planner
 
@@ -686,6 +687,35 @@ def test_a_type_not_listed_for_the_region_is_a_warning(tmp_path: Path) -> None:
     config.update(region="eu-west-2", zones=["eu-west-2a", "eu-west-2b"])
     plan = plan_file(write(tmp_path, config))
     assert any("is not listed for eu-west-2" in str(warning) for warning in plan.warnings)
+
+
+def test_versions_that_never_ran_together_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an upgrade of the catalog meets before anybody has run the pair."""
+    newer = dataclasses.replace(IMAGES["engine"], carries={"vllm": "0.33.0", "lmcache": "0.5.6"})
+    monkeypatch.setattr(planner, "IMAGES", {**IMAGES, "engine": newer})
+    (problem,) = problems_of(write(tmp_path, base()))
+    assert re.search(
+        r"images: the catalog's images carry vllm 0\.33\.0, lmcache 0\.5\.6, which were never run "
+        r"together \(known to be good: vllm 0\.32\.0, lmcache 0\.5\.6, .*\); name an engine image",
+        problem,
+    )
+    # An image of one's own is one's own business, and said to be.
+    own = base() | {"images": {"engine": "example.com/engine:1"}}
+    warnings = [str(w) for w in plan_file(write(tmp_path, own)).warnings]
+    (warning,) = [w for w in warnings if w.startswith("images.engine")]
+    assert "nothing here knows what is in example.com/engine:1" in warning
+
+
+def test_a_router_of_another_version_counts_only_while_it_is_the_catalogs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = dataclasses.replace(IMAGES["router"], carries={"vllm-router": "9.9.9"})
+    monkeypatch.setattr(planner, "IMAGES", {**IMAGES, "router": newer})
+    (problem,) = problems_of(write(tmp_path, base()))
+    assert "vllm-router 9.9.9" in problem
+    plan_file(write(tmp_path, base() | {"images": {"router": "example.com/router:1"}}))
 
 
 def test_more_pods_than_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

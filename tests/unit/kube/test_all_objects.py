@@ -230,6 +230,38 @@ def test_serving_pods_pass_pod_security_baseline(plan: ServingPlan, objects: lis
             assert context["capabilities"] == {"drop": ["ALL"]}
 
 
+MAY_BE_ROOT = {
+    # The engine image has no other user, and the cache's key is a file of root's.
+    "vllm",
+    "lmcache",
+    "prove-cache",
+    # Curvine's images have none either; its workers' directories are root's, as is the kubelet's
+    # socket, and its CSI plugin mounts FUSE.
+    "master",
+    "worker",
+    "prove-nvme",
+    "bootstrap",
+    "csi-plugin",
+    "csi-provisioner",
+    "node-driver-registrar",
+    # Device plugins register at the kubelet's socket; HyperPod's agent is as AWS's chart has it.
+    "nvidia-device-plugin-ctr",
+    "aws-efa-k8s-device-plugin",
+    "health-monitoring-agent",
+}
+
+
+def test_only_named_containers_may_run_as_root(objects: list[Object]) -> None:
+    root = set()
+    for workload in of_kind(objects, *WORKLOADS):
+        spec = pod(workload)
+        for item in containers(spec):
+            context = {**spec.get("securityContext", {}), **item.get("securityContext", {})}
+            if not context.get("runAsNonRoot"):
+                root.add(item["name"])
+    assert root <= MAY_BE_ROOT
+
+
 def test_files_are_named_after_the_charts(tmp_path: Path, default_plan: ServingPlan) -> None:
     app = manifest_app(str(tmp_path))
     charts = build_charts(app, default_plan)
