@@ -55,6 +55,42 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
     return found
 
 
+SHARED_FILES: Final = "fsx.csi.aws.com"
+"""Driver of the file system that a person brings."""
+
+
+def given_claims(plan: ServingPlan) -> list[Object]:
+    """Return what a person makes before the engines come: the claim of L2 ``directory``."""
+    if plan.directories is None:
+        return []
+    name, space = plan.directories.claim, plan.directories.namespace
+    storage = {"storage": "2400Gi"}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"given-{name}"},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "capacity": storage,
+            "csi": {"driver": SHARED_FILES, "volumeHandle": "fs-0123456789abcdef0"},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
+        },
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": space},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "resources": {"requests": storage},
+            "storageClassName": "",
+            "volumeName": f"given-{name}",
+        },
+    }
+    return [volume, claim]
+
+
 _DNS_LABELS: Final = {"k8s-app": "kube-dns"}
 
 

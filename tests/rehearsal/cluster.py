@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.rehearsal.checks import problems, wanted_pods
-from tests.rehearsal.cloud import EbsProvisioner, aws_workloads
+from tests.rehearsal.cloud import EbsProvisioner, aws_workloads, given_claims
 from tests.rehearsal.controlplane import ControlPlane
 from tests.rehearsal.kubectl import Kubectl, Object
 from tests.rehearsal.nodes import NodeGroup, planned_groups
@@ -54,6 +54,8 @@ class Cluster:
         self.join([groups.pop("system")])
         self.kubectl.apply(aws_workloads(rendered.plan))
         self.kubectl.apply(platform)
+        if given := given_claims(rendered.plan):
+            self.kubectl.apply(given)
         self.join(groups.values())
         for objects in serving:
             self.kubectl.apply(objects)

@@ -18,7 +18,8 @@ from kascade.kube._policies import (
 )
 from kascade.kube._rbac import add_service_account
 from kascade.kube.classes import WEIGHTS_STORAGE_CLASS
-from kascade.kube.lmcache import SHM_VOLUME, cache_volumes, guard_container, server_container
+from kascade.kube.l2.attachment import attach
+from kascade.kube.lmcache import SHM_VOLUME, server_container
 from kascade.kube.vllm import WEIGHTS_VOLUME, engine_container
 from kascade.sizing.plan import EnginePlan, NetworkPlan
 
@@ -45,6 +46,7 @@ class Engine(Construct):
         """
         super().__init__(scope, construct_id)
         self._plan = engine
+        self._l2 = attach(engine, network)
         self._selector = engine_selector(engine.name)
         self._labels = {**labels(self._selector), ENGINE_LABEL: engine.name}
         self._meta = Metadata(name=engine.name, namespace=engine.namespace, labels=self._labels)
@@ -103,9 +105,8 @@ class Engine(Construct):
         )
 
     def _pod(self) -> Fields:
-        plan = self._plan
-        l2 = plan.lmcache.l2
-        guard = [] if l2 is None else [guard_container(plan, l2)]
+        plan, l2 = self._plan, self._l2
+        guard = [] if l2 is None else [l2.guard]
         return {
             "serviceAccountName": self._meta.name,
             "automountServiceAccountToken": False,
@@ -117,7 +118,7 @@ class Engine(Construct):
             "affinity": in_group(plan.group, plan.instance_type),
             "tolerations": tolerations(plan.taint_keys),
             "topologySpreadConstraints": [spread(self._selector)],
-            "initContainers": [*guard, server_container(plan)],
+            "initContainers": [*guard, server_container(plan, l2)],
             "containers": [engine_container(plan)],
             "volumes": [
                 # vLLM's ranks and the LMCache server exchange data here; 64 MiB is the default.
@@ -140,7 +141,7 @@ class Engine(Construct):
                         }
                     },
                 },
-                *cache_volumes(plan),
+                *(() if l2 is None else l2.volumes),
             ],
         }
 
@@ -157,6 +158,9 @@ class Engine(Construct):
                 ),
                 *scrape_ingress(network.collector_cidrs, plan.port, plan.lmcache.http_port),
             ],
-            # Weights. The mount is the kubelet's, not the pod's, so the cache needs no rule.
-            egress=[internet_egress(network.vpc_cidr)],
+            # Weights, and what the kind of L2 needs.
+            egress=[
+                internet_egress(network.vpc_cidr),
+                *(() if self._l2 is None else self._l2.egress),
+            ],
         )
