@@ -175,7 +175,9 @@ class NetworkConfig(Block):
     """The VPC."""
 
     vpc_cidr: Annotated[str, AfterValidator(_vpc_cidr)] = Field(
-        default="10.0.0.0/16", description="Address space of the VPC, /16 to /20."
+        default="10.0.0.0/16",
+        description="Address space of the VPC, /16 to /20. Cannot be changed during the life of a "
+        "deployment.",
     )
     nat: Literal["one", "per_zone"] = Field(
         default="one",
