@@ -29,7 +29,7 @@ class PlatformChart(cdk8s.Chart):
             self,
             "Namespaces",
             namespaces=platform.namespaces,
-            shared_memory_path=platform.shared_memory_path,
+            host_directory=platform.host_directory,
         )
         Classes(self, "Classes")
         HyperPodAccess(self, "HyperPodAccess", namespace=hyperpod)

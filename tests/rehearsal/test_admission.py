@@ -12,14 +12,14 @@ from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.kubectl import KubectlError, Object
 from tests.rehearsal.rendered import CONFIGS, Rendered
 
-SHARED = "/dev/shm/ai_toolkit_cache"  # noqa: S108 - shared memory
+SHARED = "/dev/shm"  # noqa: S108 - shared memory
 
 
-# --- one file of the host, where L2 is HyperPod's tiered storage ---------------------------------
+# --- one directory of the host, where L2 is HyperPod's tiered storage -----------------------------
 
 
 def other_path(spec: Object) -> None:
-    _volume(spec)["hostPath"]["path"] = "/dev/shm"  # noqa: S108 - shared memory
+    _volume(spec)["hostPath"]["path"] = "/dev"
 
 
 def other_volume(spec: Object) -> None:
@@ -110,6 +110,20 @@ def test_an_engine_is_let_in_and_nothing_beyond_it(cluster: Cluster, rendered: R
 
 
 @pytest.mark.parametrize("rendered", ["managed"], indirect=True)
+def test_the_expressions_fit_the_types(cluster: Cluster, rendered: Rendered) -> None:
+    """The API server accepts others too, and evaluates them as far as it goes."""
+    name = f"{rendered.plan.namespaces.serving}-one-host-directory"
+    assert cluster.within(lambda: "observedGeneration" in _status(cluster, name), 30)
+    assert _status(cluster, name)["typeChecking"].get("expressionWarnings", []) == []
+
+
+def _status(cluster: Cluster, name: str) -> Object:
+    (policy,) = cluster.kubectl.get("validatingadmissionpolicy", name)
+    status: Object = policy.get("status", {})
+    return status
+
+
+@pytest.mark.parametrize("rendered", ["managed"], indirect=True)
 def test_a_debug_container_gets_no_more(cluster: Cluster, rendered: Rendered) -> None:
     engine = rendered.plan.engines[0]
     selector = f"app.kubernetes.io/instance={engine.name},app.kubernetes.io/component=engine"
@@ -143,6 +157,9 @@ def test_another_number_of_masters_is_refused(empty_cluster: Cluster, tmp_path: 
 
     empty_cluster.install(three)
     empty_cluster.settle()
+    rule = f"{three.plan.namespaces.cache}-masters-fixed"
+    assert empty_cluster.within(lambda: "observedGeneration" in _status(empty_cluster, rule), 30)
+    assert _status(empty_cluster, rule)["typeChecking"].get("expressionWarnings", []) == []
     masters = three.find("StatefulSet", "curvine-master")
     space = masters["metadata"]["namespace"]
     with pytest.raises(KubectlError, match=words):

@@ -373,11 +373,7 @@ class ManagedConfig(Block):
     """L2 in HyperPod's managed tiered storage: a share of every node's RAM, which AWS runs."""
 
     kind: Literal["managed"] = "managed"
-    integrity: Integrity = Field(
-        default="aesgcm",
-        description="aesgcm encrypts and authenticates every block. With none, blocks of a daemon "
-        "that was restarted under running engines can become wrong answers.",
-    )
+    integrity: Integrity = Field(default="aesgcm", description=_INTEGRITY)
 
 
 class DirectoryConfig(Block):

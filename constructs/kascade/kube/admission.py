@@ -62,16 +62,16 @@ def _add_rule(
     )
 
 
+_OTHER_KINDS: Final = ("initContainers", "ephemeralContainers")
+
+
 def _each(condition: str) -> str:
     """Ask something of every container of a pod, called ``c``.
 
-    ``ephemeralContainers`` are of another type to CEL, so they cannot be added to the others.
+    One kind after the other: CEL knows each by a type of its own, and adds no list to another.
     """
-    return (
-        "(object.spec.containers + object.spec.?initContainers.orValue([]))"
-        f".all(c, {condition}) && "
-        f"object.spec.?ephemeralContainers.orValue([]).all(c, {condition})"
-    )
+    lists = ("object.spec.containers", *(f"object.spec.?{k}.orValue([])" for k in _OTHER_KINDS))
+    return " && ".join(f"{each}.all(c, {condition})" for each in lists)
 
 
 _VOLUMES: Final = "object.spec.?volumes.orValue([])"
@@ -117,8 +117,8 @@ _REST_OF_BASELINE: Final = (
 """Baseline's rules on SELinux, AppArmor and Windows are left out: they matter to no node here."""
 
 
-class OneHostFile(Construct):
-    """What Pod Security level "baseline" refuses, but for one file of the host, read-only."""
+class OneHostDirectory(Construct):
+    """What Pod Security level "baseline" refuses, but for one directory of the host, read-only."""
 
     def __init__(self, scope: Construct, construct_id: str, *, namespace: str, path: str) -> None:
         """Add the rule.
@@ -127,7 +127,7 @@ class OneHostFile(Construct):
             scope: Parent construct.
             construct_id: Id below the parent.
             namespace: Whose pods it looks at.
-            path: The file.
+            path: The directory.
         """
         super().__init__(scope, construct_id)
         rules = (
@@ -140,7 +140,7 @@ class OneHostFile(Construct):
         )
         _add_rule(
             self,
-            name=f"{namespace}-one-host-file",
+            name=f"{namespace}-one-host-directory",
             namespace=namespace,
             watched={
                 "apiGroups": [""],

@@ -8,7 +8,14 @@ from constructs import Construct
 
 from kascade.kube._labels import ENGINE_LABEL, VLLM_PORT, engine_selector, labels
 from kascade.kube._objects import Fields, Metadata, add_object, pod_template
-from kascade.kube._pods import ENGINE_PRIORITY, POD_SECURITY, in_group, spread, tolerations
+from kascade.kube._pods import (
+    ENGINE_PRIORITY,
+    POD_SECURITY,
+    SHM_VOLUME,
+    in_group,
+    spread,
+    tolerations,
+)
 from kascade.kube._policies import (
     add_policy,
     ingress_from,
@@ -19,7 +26,7 @@ from kascade.kube._policies import (
 from kascade.kube._rbac import add_service_account
 from kascade.kube.classes import WEIGHTS_STORAGE_CLASS
 from kascade.kube.l2.attachment import attach
-from kascade.kube.lmcache import SHM_VOLUME, server_container
+from kascade.kube.lmcache import server_container
 from kascade.kube.vllm import WEIGHTS_VOLUME, engine_container
 from kascade.sizing.plan import EnginePlan, NetworkPlan
 

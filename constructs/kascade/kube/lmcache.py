@@ -9,14 +9,17 @@ from typing import Final
 
 from kascade.kube._labels import LMCACHE_PORT
 from kascade.kube._objects import Fields
-from kascade.kube._pods import NO_PRIVILEGES, field_env, http_probe, plain_env, resources
+from kascade.kube._pods import (
+    NO_PRIVILEGES,
+    SHM_MOUNT,
+    field_env,
+    http_probe,
+    plain_env,
+    resources,
+)
 from kascade.kube.l2.adapters import adapter_json
 from kascade.kube.l2.attachment import Attachment
 from kascade.sizing.plan import EnginePlan
-
-SHM_VOLUME: Final = "shm"
-
-SHM_MOUNT: Final[Fields] = {"name": SHM_VOLUME, "mountPath": "/dev/shm"}  # noqa: S108 - shared memory
 
 SHARED_ENV: Final = {
     # Chunk names must not depend on the process. LMCache's blake3 does not, but any hash that falls

@@ -10,7 +10,7 @@ from constructs import Construct
 from kascade.kube._labels import labels
 from kascade.kube._objects import Metadata, add_object
 from kascade.kube._policies import add_policy, dns_egress
-from kascade.kube.admission import OneHostFile
+from kascade.kube.admission import OneHostDirectory
 from kascade.sizing.plan import Namespaces
 
 _SERVING_SECURITY: Final = {
@@ -25,8 +25,9 @@ _SERVING_SECURITY: Final = {
 
 _MANAGED_L2_SECURITY: Final = {
     **_SERVING_SECURITY,
-    # HyperPod's tiered storage is read through one file of the host, a hostPath, which "baseline"
-    # refuses whatever it is. There is no level between, so ``OneHostFile`` refuses the rest.
+    # HyperPod's tiered storage is read through the host's shared memory, a hostPath, which
+    # "baseline" refuses whatever it is. There is no level between, so ``OneHostDirectory`` refuses
+    # the rest.
     "pod-security.kubernetes.io/enforce": "privileged",
 }
 
@@ -50,7 +51,7 @@ class ClosedNamespaces(Construct):
         construct_id: str,
         *,
         namespaces: Namespaces,
-        shared_memory_path: str | None = None,
+        host_directory: str | None = None,
     ) -> None:
         """Add three namespaces and four policies.
 
@@ -58,14 +59,16 @@ class ClosedNamespaces(Construct):
             scope: Parent construct.
             construct_id: Id below the parent.
             namespaces: Their names.
-            shared_memory_path: The one file of the host that serving pods may mount.
+            host_directory: The one directory of the host that serving pods may mount.
         """
         super().__init__(scope, construct_id)
-        if shared_memory_path is None:
+        if host_directory is None:
             self._add_namespace(namespaces.serving, _SERVING_SECURITY)
         else:
             self._add_namespace(namespaces.serving, _MANAGED_L2_SECURITY)
-            OneHostFile(self, "OneHostFile", namespace=namespaces.serving, path=shared_memory_path)
+            OneHostDirectory(
+                self, "OneHostDirectory", namespace=namespaces.serving, path=host_directory
+            )
         self._add_namespace(namespaces.cache, _CACHE_SECURITY)
         # The label is the one of AWS's chart. No Pod Security level: the health agent mounts host
         # paths, and the service puts pods of its own here.

@@ -68,7 +68,7 @@ CACHE_MOUNT: Final = "/mnt/kv"
 
 TIERED_STORAGE_PORT: Final = 9200
 SHARED_MEMORY: Final = "ai_toolkit_cache"
-SHARED_MEMORY_PATH: Final = f"/dev/shm/{SHARED_MEMORY}"  # noqa: S108 - shared memory
+HOST_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - shared memory
 """Where HyperPod's daemon answers on every node, and its file in the host's shared memory (AWS blog
 on managed tiered KV cache; LMCache PR 4138). LMCache's own default is another name."""
 
@@ -537,6 +537,8 @@ def _managed(
         bucket=f"kv-{given.model.name}-{fixed}",
         port=TIERED_STORAGE_PORT,
         shared_memory=SHARED_MEMORY,
+        host_directory=HOST_SHARED_MEMORY,
+        mount_path=CACHE_MOUNT,
         capacity_gb=l2.capacity_gib,
         serde_workers=serde_workers,
         key_secret=key_secret,

@@ -169,8 +169,8 @@ class PlatformPlan:
     """HyperPod's in-cluster dependencies and what every namespace shares.
 
     Attributes:
-        shared_memory_path: The one file of the host that pods of the serving namespace may mount,
-            or None where they may mount nothing of it.
+        host_directory: The one directory of the host that pods of the serving namespace may
+            mount, and only to read; None where they may mount nothing of it.
     """
 
     namespaces: Namespaces
@@ -180,7 +180,7 @@ class PlatformPlan:
     gpu_instance_types: tuple[str, ...]
     efa_instance_types: tuple[str, ...]
     taint_keys: tuple[str, ...]
-    shared_memory_path: str | None = None
+    host_directory: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,6 +322,8 @@ class ManagedL2Plan:
         bucket: Name space in the daemon, named by everything that two replicas must agree in.
         port: The daemon's, on the node's own address.
         shared_memory: Name of the daemon's file in the host's shared memory.
+        host_directory: Where that is on the host.
+        mount_path: Where it is mounted in the LMCache container.
         capacity_gb: The engine's part of what its node lends; the daemon owns eviction.
         serde_workers: Threads that seal and open blocks.
         key_secret: Secret with the aesgcm key, made inside the cluster, or None without serde.
@@ -330,6 +332,8 @@ class ManagedL2Plan:
     bucket: str
     port: int
     shared_memory: str
+    host_directory: str
+    mount_path: str
     capacity_gb: int
     serde_workers: int
     key_secret: str | None

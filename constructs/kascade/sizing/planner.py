@@ -515,15 +515,6 @@ class _Planner:
                     "out to give that RAM to L1",
                 )
             )
-        if l2.kind == "managed" and l2.integrity == "none":
-            self.warnings.append(
-                Problem(
-                    path=("cache", "l2", "integrity"),
-                    message="engines keep the shared memory of a daemon that was restarted and "
-                    "read something else's bytes at the new places, and with none nothing notices; "
-                    "use aesgcm, or restart the engines with the daemon",
-                )
-            )
         if l2.kind == "directory":
             self.warnings.append(
                 Problem(
@@ -617,7 +608,7 @@ class _Planner:
                 gpu_instance_types=cluster.gpu_instance_types,
                 efa_instance_types=cluster.efa_instance_types,
                 taint_keys=self._taint_keys,
-                shared_memory_path=sizing_engines.SHARED_MEMORY_PATH
+                host_directory=sizing_engines.HOST_SHARED_MEMORY
                 if config.cache.l2.kind == "managed"
                 else None,
             ),

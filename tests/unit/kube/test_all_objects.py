@@ -235,7 +235,7 @@ def test_serving_pods_pass_pod_security_baseline(plan: ServingPlan, objects: lis
             if "hostPath" in volume
         }
         # The exception of L2 "managed"; everything else is what baseline asks for.
-        assert set(host.values()) <= {plan.platform.shared_memory_path}
+        assert set(host.values()) <= {plan.platform.host_directory}
         assert not spec.get("hostNetwork")
         for item in containers(spec):
             mounts = [m for m in item.get("volumeMounts", []) if m["name"] in host]

@@ -15,7 +15,7 @@ from kascade import plan_file
 from kascade.sizing.plan import DirectoryL2Plan, ManagedL2Plan, ServingPlan
 from tests.unit.kube.rendered import Object, container, everything, find, of_kind, parsed, pod
 
-SHARED = "/dev/shm/ai_toolkit_cache"  # noqa: S108 - shared memory
+SHARED = "/dev/shm"  # noqa: S108 - shared memory
 Render = Callable[[ServingPlan], dict[str, list[Object]]]
 
 
@@ -75,9 +75,10 @@ def test_the_server_asks_the_daemon_of_its_own_node(
     assert adapter["bucket"] == l2.bucket
 
 
-def test_one_file_of_the_host_is_mounted_to_read(managed_pod: Object) -> None:
+def test_the_hosts_shared_memory_is_mounted_to_read(managed_pod: Object) -> None:
+    """The directory: a container keeps a file that it mounted, also when it is made anew."""
     (volume,) = [item for item in managed_pod["volumes"] if "hostPath" in item]
-    assert volume["hostPath"] == {"path": SHARED, "type": "File"}
+    assert volume["hostPath"] == {"path": SHARED, "type": "Directory"}
     seen = {
         (item["name"], mount["mountPath"], mount["readOnly"])
         for part in ("initContainers", "containers")
@@ -85,10 +86,7 @@ def test_one_file_of_the_host_is_mounted_to_read(managed_pod: Object) -> None:
         for mount in item.get("volumeMounts", [])
         if mount["name"] == volume["name"]
     }
-    assert seen == {
-        ("prove-cache", SHARED, True),
-        ("lmcache", SHARED, True),
-    }
+    assert seen == {("prove-cache", "/mnt/kv", True), ("lmcache", "/mnt/kv", True)}
 
 
 def test_only_the_daemons_port_of_the_nodes_is_opened(
@@ -117,7 +115,7 @@ def test_the_exception_of_pod_security_is_for_managed_alone(
         ]
         levels[plan.name] = (level, rules)
     assert levels == {
-        "managed": ("privileged", ["managed-one-host-file"]),
+        "managed": ("privileged", ["managed-one-host-directory"]),
         "directory": ("baseline", []),
         "kascade": ("baseline", []),
     }
@@ -145,13 +143,21 @@ def test_shared_memory_guard(
     content: bytes | None, said: str, managed_pod: Object, tmp_path: Path
 ) -> None:
     guard = container(managed_pod, "prove-cache")
-    assert guard["args"][0] == SHARED
-    file = tmp_path / "segment"
+    server = container(managed_pod, "lmcache")
+    name = parsed(server["args"], "--l2-adapter")["shared_memory_name"]
+    # What it links to is where the server finds it, and the link where LMCache looks.
+    assert guard["args"][:2] == [f"/mnt/kv/{name}", f"{SHARED}/{name}"]
+    assert {"name": "shm", "mountPath": SHARED} in guard["volumeMounts"]
+    assert {"name": "shm", "mountPath": SHARED} in server["volumeMounts"]
+    file, link = tmp_path / "segment", tmp_path / "link"
     if content is not None:
         file.write_bytes(content)
-    answer = run(guard["command"], str(file), "0")
-    assert answer.returncode == (0 if content else 1)
-    assert said in answer.stdout + answer.stderr
+    # A second time too: the link outlives a restart of the container.
+    for _ in range(2):
+        answer = run(guard["command"], str(file), str(link), "0")
+        assert answer.returncode == (0 if content else 1)
+        assert said in answer.stdout + answer.stderr
+        assert link.readlink() == file
 
 
 def test_another_revision_is_another_bucket(managed: ServingPlan, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kascade.kube._objects import Fields
-from kascade.kube._pods import field_env
+from kascade.kube._pods import SHM_MOUNT, field_env
 from kascade.kube._policies import egress_to
 from kascade.kube.cache_keys import KEY_BITS, KEY_FILE
 from kascade.kube.l2.adapters import Adapter, AesGcm, Eviction, FsNativeAdapter, HyperPodAdapter
@@ -116,16 +116,22 @@ def _files(l2: CurvineL2Plan | DirectoryL2Plan) -> FsNativeAdapter:
 
 
 def _managed(engine: EnginePlan, l2: ManagedL2Plan, network: NetworkPlan) -> Attachment:
-    path = f"/dev/shm/{l2.shared_memory}"  # noqa: S108 - where LMCache looks, as on the host
-    # The one file and not the host's whole shared memory, and only to read: blocks are written
-    # through the daemon's port. What it costs: a file that the daemon makes anew is another one,
-    # and the pod keeps the old until it restarts; sealed blocks then count as damaged.
-    mount: Fields = {"name": CACHE_VOLUME, "mountPath": path, "readOnly": True}
+    # Read-only: blocks are written through the daemon's port. The directory and not the file alone,
+    # although that shows the server what else is in the host's shared memory: a container keeps the
+    # file that it was started with, and when the daemon makes it anew LMCache would find other
+    # blocks at the new places. They were measured to come through aesgcm, which seals each block
+    # but not its name, as wrong answers.
+    mount: Fields = {"name": CACHE_VOLUME, "mountPath": l2.mount_path, "readOnly": True}
     volume: Fields = {
         "name": CACHE_VOLUME,
-        # "File" lets no container start before the daemon has made it.
-        "hostPath": {"path": path, "type": "File"},
+        "hostPath": {"path": l2.host_directory, "type": "Directory"},
     }
+    # LMCache looks in its own shared memory, so there a link stands for the daemon's file.
+    args = [
+        f"{l2.mount_path}/{l2.shared_memory}",
+        f"{SHM_MOUNT['mountPath']}/{l2.shared_memory}",
+        str(GUARD_SECONDS),
+    ]
     nodes: list[Fields] = [{"ipBlock": {"cidr": cidr}} for cidr in network.private_cidrs]
     return Attachment(
         adapter=HyperPodAdapter(
@@ -134,7 +140,7 @@ def _managed(engine: EnginePlan, l2: ManagedL2Plan, network: NetworkPlan) -> Att
             shared_memory_name="ai_toolkit_cache",
             serde=_serde(l2),
         ),
-        guard=guard_container(engine.image, PROVE_SHARED_MEMORY, [path, str(GUARD_SECONDS)], mount),
+        guard=guard_container(engine.image, PROVE_SHARED_MEMORY, args, mount, SHM_MOUNT),
         mounts=(mount, *_key_mounts(l2)),
         volumes=(volume, *_key_volumes(l2)),
         env=(field_env("NODE_IP", "status.hostIP"),),

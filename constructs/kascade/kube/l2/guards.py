@@ -72,32 +72,36 @@ while True:
 marker's name, seconds to wait for it. The Job that makes the marker asks without one."""
 
 PROVE_SHARED_MEMORY: Final = """\
-import mmap, sys, time
+import mmap, os, sys, time
 
-path, seconds = sys.argv[1], int(sys.argv[2])
+file, link, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if os.path.lexists(link):
+    os.unlink(link)
+os.symlink(file, link)
 deadline = time.monotonic() + seconds
 while True:
     try:
-        with open(path, "rb") as file:
-            with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as whole:
-                print(f"{path} holds {len(whole) >> 20:,} MiB")
+        with open(link, "rb") as opened:
+            with mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as whole:
+                print(f"{file} holds {len(whole) >> 20:,} MiB")
         break
     except (OSError, ValueError) as error:
         if time.monotonic() > deadline:
-            sys.exit(f"{path} cannot be mapped ({error}): is HyperPod's tiered storage on?")
+            sys.exit(f"{file} cannot be mapped ({error}): is HyperPod's tiered storage on?")
     time.sleep(2)
 """
-"""Arguments: the daemon's file, seconds to wait until it is no longer empty."""
+"""Arguments: the daemon's file as mounted, where LMCache looks for it, seconds to wait until it is
+there and no longer empty. It leaves a link behind, which follows the file if it is made anew."""
 
 
-def guard_container(image: str, program: str, args: list[str], mount: Fields) -> Fields:
+def guard_container(image: str, program: str, args: list[str], *mounts: Fields) -> Fields:
     """Init container that runs one of the programs above.
 
     Args:
         image: The engine's, which is on the node anyway.
         program: Its text.
         args: Its arguments.
-        mount: What it looks at.
+        mounts: What it looks at.
     """
     return {
         "name": "prove-cache",
@@ -107,5 +111,5 @@ def guard_container(image: str, program: str, args: list[str], mount: Fields) ->
         "resources": HELPER_RESOURCES,
         "securityContext": {**NO_PRIVILEGES, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [mount],
+        "volumeMounts": list(mounts),
     }
