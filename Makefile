@@ -41,7 +41,8 @@ synth: .venv/run $(CDK) ## plan, CloudFormation templates and Kubernetes manifes
 diff: .venv/run $(CDK) ## what CONFIG would change in the AWS account in use
 	@$(BIN)/node $(CDK) diff --context config=$(QUOTED)
 
-deploy: .venv/run $(CDK) ## deploy CONFIG to the AWS account in use
+deploy: .venv/run $(CDK) ## deploy CONFIG to the AWS account in use, and write down beside it what is fixed from then on
+	@$(RUN) -m kascade.cli lock -- $(QUOTED)
 	@$(BIN)/node $(CDK) deploy --all --context config=$(QUOTED)
 
 test: lint types layers tests ## all that needs no cloud, no cluster and no GPU: style, types, layers, tests

@@ -24,7 +24,7 @@ class Charts:
 
     Attributes:
         platform: Applied before the HyperPod cluster is created.
-        cache: None when no engine uses Curvine.
+        cache: None when no engine has an L2.
         dashboards: Not applied to the cluster; Managed Grafana gets its content. None without
             observability.
     """
@@ -107,15 +107,17 @@ def _refuse_twins(rendered: Mapping[str, Sequence[Any]]) -> None:
 
 
 def _cache(app: cdk8s.App, plan: ServingPlan) -> CacheChart | None:
-    if plan.curvine is None:
+    if all(engine.lmcache.l2 is None for engine in plan.engines):
         return None
     return CacheChart(
         app,
         "cache",
         curvine=plan.curvine,
+        directories=plan.directories,
         engines=plan.engines,
         taint_keys=plan.platform.taint_keys,
         network=plan.network,
+        jobs_image=plan.jobs_image,
     )
 
 

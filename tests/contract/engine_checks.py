@@ -191,10 +191,19 @@ def lmcache_checker() -> Callable[[list[str]], Document]:
             "adapters": [
                 {
                     "type": spec["type"],
-                    "base_path": made.base_path,
-                    "relative_tmp_dir": made.relative_tmp_dir,
+                    # Those that a type lacks are None.
+                    **{
+                        name: getattr(made, name, None)
+                        for name in (
+                            "base_path",
+                            "relative_tmp_dir",
+                            "max_capacity_gb",
+                            "url",
+                            "bucket",
+                            "shared_memory_name",
+                        )
+                    },
                     "shared": made.shared,
-                    "max_capacity_gb": made.max_capacity_gb,
                     "eviction": made.eviction_config is not None,
                     "serde": made.serde_config.type if made.serde_config else None,
                     "ignored_keys": ignored_keys(type(made), spec),

@@ -96,34 +96,34 @@ def claims_of_people(plan: ServingPlan) -> list[Object]:
     found: list[Object] = []
     for engine in plan.engines:
         mounted = engine.mounted_weights
-        if mounted is None or mounted.bucket is not None:
-            continue
-        place = {"namespace": engine.namespace, "name": mounted.claim}
-        same: Object = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
-        volume = {
-            "capacity": {"storage": "1Ti"},
-            "claimRef": place,
-            "nfs": {"server": "files.example.com", "path": "/models", "readOnly": True},
-        }
-        claim = {
-            "volumeName": f"people-{mounted.claim}",
-            "resources": {"requests": {"storage": "1Ti"}},
-        }
-        found += [
-            {
-                "apiVersion": "v1",
-                "kind": "PersistentVolume",
-                "metadata": {"name": f"people-{mounted.claim}"},
-                "spec": same | volume,
-            },
-            {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "metadata": place,
-                "spec": same | claim,
-            },
-        ]
+        if mounted is not None and mounted.bucket is None:
+            nfs = {"server": "files.example.com", "path": "/models", "readOnly": True}
+            found += _claimed(engine.namespace, mounted.claim, "ReadOnlyMany", {"nfs": nfs})
+    if plan.directories is not None:
+        csi = {"driver": "fsx.csi.aws.com", "volumeHandle": "fs-0123456789abcdef0"}
+        shared = plan.directories
+        found += _claimed(shared.namespace, shared.claim, "ReadWriteMany", {"csi": csi})
     return found
+
+
+def _claimed(namespace: str, name: str, mode: str, files: Object) -> list[Object]:
+    """Return a claim and the volume that it is meant for."""
+    place, volume = {"namespace": namespace, "name": name}, f"people-{name}"
+    same: Object = {"accessModes": [mode], "storageClassName": ""}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": volume},
+            "spec": same | files | {"capacity": {"storage": "2400Gi"}, "claimRef": place},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": place,
+            "spec": same | {"volumeName": volume, "resources": {"requests": {"storage": "2400Gi"}}},
+        },
+    ]
 
 
 _DNS_LABELS: Final = {"k8s-app": "kube-dns"}

@@ -9,14 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from kascade import plan_file
+from tests.checkout import CONFIGS
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.evictions import engine_pods, evict, silent
 from tests.rehearsal.kubectl import KubectlError, Object
 from tests.rehearsal.kwok import NODE_LABEL
 from tests.rehearsal.nodes import GROUP_LABEL, ZONE_LABEL
+from tests.rehearsal.rendered import CONFIGS as CONFIG_FOLDER
 from tests.rehearsal.rendered import Rendered, identity
 
 GPU = "nvidia.com/gpu"
+
+WITH_CURVINE = [
+    name for name in CONFIGS if plan_file(CONFIG_FOLDER / f"{name}.yaml").curvine is not None
+]
+
 LOSS_SECONDS = 60
 """A silent node is noticed after 16 s and its pods leave 5 s later; the rest is for controllers."""
 
@@ -232,10 +240,10 @@ def test_a_system_node_can_be_drained(restored: Cluster) -> None:
         assert kinds <= {"DaemonSet", "Job"}
 
 
+@pytest.mark.parametrize("rendered", WITH_CURVINE, indirect=True)
 def test_a_changed_setting_restarts_its_readers_only(restored: Cluster, rendered: Rendered) -> None:
     """Curvine reads its file once, so another file has to be another pod template."""
-    if rendered.plan.curvine is None:
-        pytest.fail("this configuration has no shared cache")
+    assert rendered.plan.curvine is not None
     group = rendered.plan.curvine.workers[0].group
     name = f"curvine-worker-{group}"
 

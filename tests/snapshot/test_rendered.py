@@ -19,6 +19,9 @@ from tools.outputs import Outputs
 pytestmark = pytest.mark.snapshot
 
 CONFIGS = ["default", "fleet"]
+KINDS = ["managed", "directory"]
+"""Other kinds of L2; their templates differ in nothing that is not in the manifests."""
+
 MANIFEST_TYPE = "Custom::AWSCDK-EKS-KubernetesResource"
 
 
@@ -52,7 +55,7 @@ def _without_program(text: str) -> str:
     return "\n---\n".join(objects)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", [*CONFIGS, *KINDS])
 def test_manifests(
     name: str, synthesized: Callable[[str], Outputs], snapshot: SnapshotAssertion
 ) -> None:

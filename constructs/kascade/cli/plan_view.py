@@ -172,7 +172,6 @@ def _nodes(plan: ServingPlan) -> Table:
         "USD/h each",
     ):
         table.add_column(name, justify="right")
-    pool = {w.group: w.capacity_gb for w in plan.curvine.workers} if plan.curvine else {}
     for group in plan.cluster.groups:
         limit = str(group.max_pods) if group.max_pods else "?"
         table.add_row(
@@ -182,7 +181,7 @@ def _nodes(plan: ServingPlan) -> Table:
             f"{group.gpus} x {group.gpu_name}",
             format_bytes(group.allocatable_ram.value * MIB),
             format_bytes(group.nvme_bytes),
-            format_bytes(pool.get(group.name, 0) * GIB),
+            format_bytes(group.l2_gib * GIB),
             f"{len(group.daemonset_pods)} + {group.engines_per_node} of {limit} pods",
             f"{group.usd_per_hour.value:g}",
         )

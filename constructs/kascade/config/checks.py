@@ -221,6 +221,13 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
             message=f"got {percentage}; HyperPod takes {MIN_TIERED_PERCENTAGE} to 100. Leave the "
             "field out to switch the managed tier off",
         )
+    if config.cache.l2.kind == "managed" and percentage is None:
+        yield Problem(
+            path=("hyperpod", "tiered_storage_percentage"),
+            message="cache.l2 is managed, which is kept in the RAM that this field lends; give "
+            f"{MIN_TIERED_PERCENTAGE} to 100, or choose another kind of L2",
+            also_reads=(("cache", "l2"),),
+        )
     if config.kubernetes.version not in KUBERNETES_VERSIONS:
         yield Problem(
             path=("kubernetes", "version"),

@@ -30,7 +30,9 @@ _LABEL_KEY = re.compile(rf"({_SUBDOMAIN}/)?{_NAME_PART}")
 _SECRET = re.compile(_SUBDOMAIN)
 _MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 _REVISION = re.compile(r"[0-9a-f]{40}")
-_HOST_PATH = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}){1,6}")
+_STEP = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}"
+_INNER_PATH = re.compile(rf"{_STEP}(/{_STEP}){{0,5}}")
+_HOST_PATH = re.compile(rf"(/{_STEP}){{1,6}}")
 _TAG_KEY = re.compile(r"(?!aws:)[\w .:/=+@-]{1,128}", re.ASCII)
 _TAG_VALUE = re.compile(r"[\w .:/=+@-]{0,256}", re.ASCII)
 _GRAFANA_VERSION = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}")
@@ -209,7 +211,9 @@ class NetworkConfig(Block):
     """The VPC."""
 
     vpc_cidr: Annotated[str, AfterValidator(_vpc_cidr)] = Field(
-        default="10.0.0.0/16", description="Address space of the VPC, /16 to /20."
+        default="10.0.0.0/16",
+        description="Address space of the VPC, /16 to /20. Cannot be changed during the life of a "
+        "deployment.",
     )
     nat: Literal["one", "per_zone"] = Field(
         default="one",
@@ -409,6 +413,14 @@ class L1Config(Block):
     )
 
 
+Integrity = Literal["aesgcm", "none"]
+
+_INTEGRITY = (
+    "aesgcm encrypts and authenticates every block, so that a damaged file becomes "
+    "a recompute; with none it was measured to become a wrong answer."
+)
+
+
 class CurvineConfig(Block):
     """L2 on Curvine: the NVMe of all nodes as one directory."""
 
@@ -432,17 +444,56 @@ class CurvineConfig(Block):
         description="Age at which Curvine deletes a cached block. It is what bounds the files that "
         "restarted replicas leave behind, so the pool must hold this many hours of new blocks.",
     )
-    integrity: Literal["aesgcm", "none"] = Field(
-        default="aesgcm",
-        description="aesgcm encrypts and authenticates every block, so that a damaged file becomes "
-        "a recompute; with none it was measured to become a wrong answer.",
+    integrity: Integrity = Field(default="aesgcm", description=_INTEGRITY)
+
+
+class ManagedConfig(Block):
+    """L2 in HyperPod's managed tiered storage: a share of every node's RAM, which AWS runs."""
+
+    kind: Literal["managed"] = "managed"
+    integrity: Integrity = Field(default="aesgcm", description=_INTEGRITY)
+
+
+class DirectoryConfig(Block):
+    """L2 in a directory of a file system that you bring, such as FSx for Lustre or EFS."""
+
+    kind: Literal["directory"] = "directory"
+    claim: ClaimName = Field(
+        examples=["kv-cache"],
+        description="Claim with access mode ReadWriteMany in the serving namespace. You make it.",
     )
+    capacity_gib: Whole = Field(
+        examples=[1200],
+        ge=10,
+        description="What the engines of all models together may fill.",
+    )
+    path: Annotated[str, _matching(_INNER_PATH, "a path inside the claim, such as kascade/kv")] = (
+        Field(
+            default="kascade",
+            description="Directory inside the claim below which each model gets its own.",
+        )
+    )
+    file_system: Literal["nfs4", "lustre"] | None = Field(
+        default=None,
+        description="What must be mounted. Without it: anything but a disk of the node itself.",
+    )
+    read_mib_per_second: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="What the file system delivers to one node. Without it the plan counts with "
+        "the network alone.",
+    )
+    integrity: Integrity = Field(default="aesgcm", description=_INTEGRITY)
 
 
 class NoL2Config(Block):
     """No L2: what one replica computed, no other can read."""
 
     kind: Literal["none"] = "none"
+
+
+L2Config = CurvineConfig | ManagedConfig | DirectoryConfig | NoL2Config
+"""The either/or of L2."""
 
 
 class CacheConfig(Block):
@@ -458,7 +509,7 @@ class CacheConfig(Block):
         default=16, description="Tokens of one vLLM block; the chunk must be a multiple of it."
     )
     l1: L1Config = Field(default=L1Config(), description="Host RAM beside each engine.")
-    l2: Annotated[CurvineConfig | NoL2Config, Field(discriminator="kind")] = Field(
+    l2: Annotated[L2Config, Field(discriminator="kind")] = Field(
         default=CurvineConfig(), description="The tier that all replicas share."
     )
 

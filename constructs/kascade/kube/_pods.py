@@ -39,6 +39,11 @@ NON_ROOT_POD: Final[Fields] = {
 }
 
 
+SHM_VOLUME: Final = "shm"
+SHM_MOUNT: Final[Fields] = {"name": SHM_VOLUME, "mountPath": "/dev/shm"}  # noqa: S108 - shared memory
+"""Shared memory of an engine's pod."""
+
+
 def _on_nodes(*expressions: Fields) -> Fields:
     return {
         "nodeAffinity": {

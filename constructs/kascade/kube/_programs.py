@@ -81,6 +81,11 @@ class Program:
         mounts = self.container.get("volumeMounts", [])
         return next((str(m["mountPath"]) for m in mounts if m["name"] == volume), "")
 
+    def part_of(self, volume: str) -> str | None:
+        """Which part of a volume of the pod is mounted; None for all of it."""
+        mounts = self.container.get("volumeMounts", [])
+        return next((m.get("subPath") for m in mounts if m["name"] == volume), None)
+
 
 def pod_spec(workload: Object) -> Object:
     """The pods of a workload."""

@@ -22,8 +22,9 @@ from kascade.kube._labels import (
     ROUTER_PORT,
     VLLM_PORT,
 )
+from kascade.kube._pods import SHM_VOLUME
 from kascade.kube._programs import Object, Program, of_component, pod_spec, programs
-from kascade.kube.lmcache import CACHE_VOLUME, SHM_VOLUME
+from kascade.kube.l2.attachment import CACHE_VOLUME
 from kascade.sizing.engines import short_hash
 
 _REAP_SECONDS: Final = 120
@@ -56,7 +57,7 @@ class Serving:
     Attributes:
         router: None where no router stands in front of it.
         verify: None without an L2.
-        directory: Directory of the pool that its L2 lies in, or None.
+        directory: Directory of the pool or of a claim that its L2 lies in, or None.
     """
 
     name: str
@@ -154,7 +155,8 @@ def read_serving(objects: list[Object]) -> Iterator[Serving]:
             router=None if router is None else programs(router)["router"],
             router_name="" if router is None else router["metadata"]["name"],
             verify=None if verify is None else programs(verify)["verify"],
-            directory=directories.get(claims.get(claim, "")),
+            directory=directories.get(claims.get(claim, ""))
+            or own["lmcache"].part_of(CACHE_VOLUME),
         )
 
 
@@ -230,7 +232,11 @@ def _of_the_directory(serving: Serving) -> Iterator[Said]:
     vllm, lmcache, adapter = serving.vllm, serving.lmcache, serving.adapter
     if serving.guard is not None:
         yield Said("the image", "the guard of the cache", serving.guard.image)
-        yield Said("the cache's mount", "the guard", serving.guard.words[0])
+        # Of managed storage it proves one file.
+        proven = (
+            serving.guard.words[0] if _has_files(serving) else serving.guard.mount(CACHE_VOLUME)
+        )
+        yield Said("the cache's mount", "the guard", proven)
         yield Said("the cache's mount", "LMCache's volume", lmcache.mount(CACHE_VOLUME))
     named = _DIRECTORY.search(serving.directory or "")
     if named is None:
@@ -325,8 +331,12 @@ def _rules(serving: Serving) -> Iterator[str]:
                     f"{name}: the router looks for pods with {pair}, but the engine's have "
                     f"{key}={labels.get(key, '')}"
                 )
-    if serving.adapter:
+    if _has_files(serving):
         yield from _of_the_adapter(serving)
+
+
+def _has_files(serving: Serving) -> bool:
+    return bool(serving.adapter.get("type") == "fs_native")
 
 
 def _of_the_adapter(serving: Serving) -> Iterator[str]:

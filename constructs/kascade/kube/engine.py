@@ -8,7 +8,14 @@ from constructs import Construct
 
 from kascade.kube._labels import ENGINE_LABEL, VLLM_PORT, engine_selector, labels
 from kascade.kube._objects import Fields, Metadata, add_object, pod_template
-from kascade.kube._pods import ENGINE_PRIORITY, POD_SECURITY, in_group, spread_widely, tolerations
+from kascade.kube._pods import (
+    ENGINE_PRIORITY,
+    POD_SECURITY,
+    SHM_VOLUME,
+    in_group,
+    spread_widely,
+    tolerations,
+)
 from kascade.kube._policies import (
     add_policy,
     ingress_from,
@@ -17,7 +24,8 @@ from kascade.kube._policies import (
     scrape_ingress,
 )
 from kascade.kube._rbac import add_service_account
-from kascade.kube.lmcache import SHM_VOLUME, cache_volumes, guard_container, server_container
+from kascade.kube.l2.attachment import attach
+from kascade.kube.lmcache import server_container
 from kascade.kube.vllm import engine_container
 from kascade.kube.weights import weights_volume
 from kascade.sizing.plan import EnginePlan, NetworkPlan
@@ -45,6 +53,7 @@ class Engine(Construct):
         """
         super().__init__(scope, construct_id)
         self._plan = engine
+        self._l2 = attach(engine, network)
         self._selector = engine_selector(engine.name)
         self._labels = {**labels(self._selector), ENGINE_LABEL: engine.name}
         self._meta = Metadata(name=engine.name, namespace=engine.namespace, labels=self._labels)
@@ -103,9 +112,8 @@ class Engine(Construct):
         )
 
     def _pod(self) -> Fields:
-        plan = self._plan
-        l2 = plan.lmcache.l2
-        guard = [] if l2 is None else [guard_container(plan, l2)]
+        plan, l2 = self._plan, self._l2
+        guard = [] if l2 is None else [l2.guard]
         return {
             "serviceAccountName": self._meta.name,
             "automountServiceAccountToken": False,
@@ -117,7 +125,7 @@ class Engine(Construct):
             "affinity": in_group(plan.group, plan.instance_type),
             "tolerations": tolerations(plan.taint_keys),
             "topologySpreadConstraints": spread_widely(self._selector, zones=plan.spread_zones),
-            "initContainers": [*guard, server_container(plan)],
+            "initContainers": [*guard, server_container(plan, l2)],
             "containers": [engine_container(plan)],
             "volumes": [
                 # vLLM's ranks and the LMCache server exchange data here; 64 MiB is the default.
@@ -126,7 +134,7 @@ class Engine(Construct):
                     "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.shm_mib}Mi"},
                 },
                 weights_volume(plan),
-                *cache_volumes(plan),
+                *(() if l2 is None else l2.volumes),
             ],
         }
 
@@ -145,5 +153,8 @@ class Engine(Construct):
             ],
             # Weights. A mount is the kubelet's, not the pod's, so neither the cache nor mounted
             # weights need a rule.
-            egress=[internet_egress(network.vpc_cidr)] if plan.mounted_weights is None else [],
+            egress=[
+                *([internet_egress(network.vpc_cidr)] if plan.mounted_weights is None else []),
+                *(() if self._l2 is None else self._l2.egress),
+            ],
         )

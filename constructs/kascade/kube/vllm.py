@@ -11,8 +11,8 @@ from typing import Final
 
 from kascade.kube._labels import GPU_RESOURCE, VLLM_PORT
 from kascade.kube._objects import Fields
-from kascade.kube._pods import NO_PRIVILEGES, http_probe, plain_env, resources
-from kascade.kube.lmcache import SHARED_ENV, SHM_MOUNT
+from kascade.kube._pods import NO_PRIVILEGES, SHM_MOUNT, http_probe, plain_env, resources
+from kascade.kube.lmcache import SHARED_ENV
 from kascade.kube.weights import token_env, weights_env, weights_mount, working_directory
 from kascade.sizing.plan import EnginePlan
 

@@ -8,18 +8,28 @@ from typing import Final
 
 from kascade.catalog.instances import InstanceType
 from kascade.catalog.models import REVISIONS, ModelFacts
-from kascade.config.model import InstanceGroupConfig, ModelConfig, ServingConfig
+from kascade.config.model import (
+    CurvineConfig,
+    DirectoryConfig,
+    InstanceGroupConfig,
+    ManagedConfig,
+    ModelConfig,
+    ServingConfig,
+)
 from kascade.errors import ConfigPath, Problem
 from kascade.sizing import gpu, host, pool, transfer
 from kascade.sizing.nodes import Packing
 from kascade.sizing.plan import (
     BucketVolumePlan,
     ContainerSize,
+    CurvineL2Plan,
+    DirectoryL2Plan,
     EngineFigures,
     EnginePlan,
     Figure,
     L2Plan,
     LMCachePlan,
+    ManagedL2Plan,
     MountedWeights,
 )
 from kascade.units import GIB, MIB, format_bytes, format_count, mib_to_gib
@@ -57,6 +67,13 @@ CLIENT_TIMEOUT_MS: Final = 5000
 """Curvine waits two minutes by default; a lost master should be a miss, not a hung request."""
 
 CACHE_MOUNT: Final = "/mnt/kv"
+
+TIERED_STORAGE_PORT: Final = 9200
+SHARED_MEMORY: Final = "ai_toolkit_cache"
+HOST_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - shared memory
+"""Where HyperPod's daemon answers on every node, and its file in the host's shared memory (AWS blog
+on managed tiered KV cache; LMCache PR 4138). LMCache's own default is another name."""
+
 KEY_SECRET: Final = "kv-cache-key"  # noqa: S105  (the Secret's name, not its content)
 
 
@@ -347,10 +364,19 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class L2Share:
-    """One engine's part of the pool."""
+    """One engine's part of L2.
+
+    Attributes:
+        capacity_gib: What it may write.
+        usable: Part of that which is full before something is evicted.
+        mount_limit: What the way to it delivers beside the network, and its name; None without a
+            bound of its own.
+    """
 
     capacity_gib: int
+    usable: float
     reason: str
+    mount_limit: transfer.Limit | None
 
 
 def plan_engine(
@@ -521,15 +547,29 @@ def _checkpoint_bytes(given: EngineInput) -> float:
 
 def _l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Plan | None:
     settings = given.config.cache.l2
-    if l2 is None or settings.kind != "curvine":
+    if l2 is None or settings.kind == "none":
         return None
-    directory = _directory(given, settings.integrity)
-    # Whatever becomes an attribute of the volume.
-    parts = (settings.ttl_hours, settings.masters, CLIENT_TIMEOUT_MS, pool.BLOCK_SIZE_MB)
-    fixed = f"{directory} {parts}"
-    return L2Plan(
-        volume=f"kv-{given.model.name}-{short_hash(fixed)}",
-        directory=directory,
+    key_secret = KEY_SECRET if settings.integrity == "aesgcm" else None
+    if isinstance(settings, ManagedConfig):
+        return _managed(given, l2, serde_workers, key_secret)
+    if isinstance(settings, DirectoryConfig):
+        return DirectoryL2Plan(
+            claim=settings.claim,
+            directory=f"{settings.path}{_directory(given, settings.integrity)}",
+            file_system=settings.file_system,
+            mount_path=CACHE_MOUNT,
+            # Only the engine's own directory is mounted, so no engine can reach another's.
+            base_path=CACHE_MOUNT,
+            capacity_gb=l2.capacity_gib,
+            workers=L2_WORKERS,
+            serde_workers=serde_workers,
+            evict_at=l2.usable,
+            evict_ratio=L2_EVICT_RATIO,
+            key_secret=key_secret,
+        )
+    return CurvineL2Plan(
+        volume=_volume(given, settings),
+        directory=_directory(given, settings.integrity),
         mount_path=CACHE_MOUNT,
         # LMCache makes missing directories through the mount, which would stamp them with the
         # volume's time to live; so the volume itself is the base path and nothing is made below.
@@ -537,9 +577,35 @@ def _l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pl
         capacity_gb=l2.capacity_gib,
         workers=L2_WORKERS,
         serde_workers=serde_workers,
-        evict_at=pool.EVICT_AT,
+        evict_at=l2.usable,
         evict_ratio=L2_EVICT_RATIO,
-        key_secret=KEY_SECRET if settings.integrity == "aesgcm" else None,
+        key_secret=key_secret,
+    )
+
+
+def _volume(given: EngineInput, settings: CurvineConfig) -> str:
+    directory = _directory(given, settings.integrity)
+    # Whatever becomes an attribute of the volume.
+    parts = (settings.ttl_hours, settings.masters, CLIENT_TIMEOUT_MS, pool.BLOCK_SIZE_MB)
+    fixed = f"{directory} {parts}"
+    return f"kv-{given.model.name}-{short_hash(fixed)}"
+
+
+def _managed(
+    given: EngineInput, l2: L2Share, serde_workers: int, key_secret: str | None
+) -> ManagedL2Plan:
+    integrity = "none" if key_secret is None else "aesgcm"
+    # The daemon's keys hold the model string and the rank layout, but not the rest of it.
+    fixed = hashlib.sha256(_directory(given, integrity).encode()).hexdigest()[:8]
+    return ManagedL2Plan(
+        bucket=f"kv-{given.model.name}-{fixed}",
+        port=TIERED_STORAGE_PORT,
+        shared_memory=SHARED_MEMORY,
+        host_directory=HOST_SHARED_MEMORY,
+        mount_path=CACHE_MOUNT,
+        capacity_gb=l2.capacity_gib,
+        serde_workers=serde_workers,
+        key_secret=key_secret,
     )
 
 
@@ -578,9 +644,10 @@ def _figures(
         )
     prefill = transfer.prefill_tokens_per_second(facts, given.instance.gpu, tensor_parallel=tp)
     l2_settings = given.config.cache.l2
-    sealed = l2_settings.kind == "curvine" and l2_settings.integrity == "aesgcm"
+    sealed = l2_settings.kind != "none" and l2_settings.integrity == "aesgcm"
     rate = transfer.load_rate(
         given.instance.network_gbps * tp / given.instance.gpus,
+        mount=l2.mount_limit if l2 is not None else None,
         serde_workers=ram.serde_workers if sealed else None,
     )
     load = rate.bytes_per_second
@@ -600,7 +667,7 @@ def _figures(
         else f"no gain: {compare}"
     )
     l1_tokens = gpu.tokens_in(ram.l1_gib * GIB, bytes_per_token=kv_all, unit_tokens=chunk)
-    l2_bytes = int(l2.capacity_gib * GIB * pool.EVICT_AT) if l2 is not None else 0
+    l2_bytes = int(l2.capacity_gib * GIB * l2.usable) if l2 is not None else 0
     return EngineFigures(
         weights_per_gpu=Figure(
             value=gpus.weights,

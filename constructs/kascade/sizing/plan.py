@@ -100,6 +100,7 @@ class InstanceGroupPlan:
         cache_worker: True when a Curvine worker runs on each instance.
         max_pods: Pod slots of one instance.
         daemonset_pods: Names of the pods that every instance carries before any engine.
+        l2_gib: What one instance gives to L2.
     """
 
     name: str
@@ -120,6 +121,7 @@ class InstanceGroupPlan:
     engines_per_node: int
     usd_per_hour: Figure
     allocatable_ram: Figure
+    l2_gib: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +182,12 @@ class ClusterPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformPlan:
-    """HyperPod's in-cluster dependencies and what every namespace shares."""
+    """HyperPod's in-cluster dependencies and what every namespace shares.
+
+    Attributes:
+        host_directory: The one directory of the host that pods of the serving namespace may
+            mount, and only to read; None where they may mount nothing of it.
+    """
 
     namespaces: Namespaces
     health_agent_image: str
@@ -189,6 +196,7 @@ class PlatformPlan:
     gpu_instance_types: tuple[str, ...]
     efa_instance_types: tuple[str, ...]
     taint_keys: tuple[str, ...]
+    host_directory: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +251,6 @@ class CurvinePlan:
     csi_image: str
     provisioner_image: str
     registrar_image: str
-    jobs_image: str
     masters: int
     master_size: ContainerSize
     csi_size: ContainerSize
@@ -267,8 +274,8 @@ class CurvinePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class L2Plan:
-    """How one engine's LMCache server reaches L2.
+class CurvineL2Plan:
+    """How one engine's LMCache server reaches L2 on Curvine.
 
     Attributes:
         volume: Name of the Curvine volume (also of its claim). It ends with a hash of all that
@@ -292,6 +299,80 @@ class L2Plan:
     evict_at: float
     evict_ratio: float
     key_secret: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryL2Plan:
+    """How one engine's LMCache server reaches L2 in somebody else's file system.
+
+    Attributes:
+        claim: The claim that a person made.
+        directory: The engine's own directory inside it, named by everything that two replicas must
+            agree in to share files; no other engine has it.
+        file_system: What must be mounted, or None for anything but a disk of the node.
+        mount_path: Where that directory, and no more of the claim, is mounted in the container.
+        base_path: The same: nothing is made below it but a folder for each pod.
+        capacity_gb: Bound on what one pod writes, so that all pods together fit the capacity.
+        serde_workers: Threads that seal and open blocks.
+        key_secret: Secret with the aesgcm key, made inside the cluster, or None without serde.
+    """
+
+    claim: str
+    directory: str
+    file_system: str | None
+    mount_path: str
+    base_path: str
+    capacity_gb: int
+    workers: int
+    serde_workers: int
+    evict_at: float
+    evict_ratio: float
+    key_secret: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedL2Plan:
+    """How one engine's LMCache server reaches HyperPod's managed tiered storage.
+
+    Attributes:
+        bucket: Name space in the daemon, named by everything that two replicas must agree in.
+        port: The daemon's, on the node's own address.
+        shared_memory: Name of the daemon's file in the host's shared memory.
+        host_directory: Where that is on the host.
+        mount_path: Where it is mounted in the LMCache container.
+        capacity_gb: The engine's part of what its node lends; the daemon owns eviction.
+        serde_workers: Threads that seal and open blocks.
+        key_secret: Secret with the aesgcm key, made inside the cluster, or None without serde.
+    """
+
+    bucket: str
+    port: int
+    shared_memory: str
+    host_directory: str
+    mount_path: str
+    capacity_gb: int
+    serde_workers: int
+    key_secret: str | None
+
+
+L2Plan = CurvineL2Plan | DirectoryL2Plan | ManagedL2Plan
+"""The either/or of L2; an engine without it has None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoriesPlan:
+    """What is made in the claim of L2 ``directory`` before any engine mounts it.
+
+    Attributes:
+        claim: The claim.
+        file_system: What must be mounted, or None for anything but a disk of the node.
+        directories: Inside the claim, one for each engine.
+    """
+
+    namespace: str
+    claim: str
+    file_system: str | None
+    directories: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -542,6 +623,8 @@ class ServingPlan:
 
     Attributes:
         curvine: None when no engine uses Curvine as L2.
+        directories: None when no engine's L2 is in another file system.
+        jobs_image: Any image with a Python 3.
         verifications: One for each engine with an L2.
         observability: None when turned off.
         warnings: What deploys but deserves a look.
@@ -556,6 +639,8 @@ class ServingPlan:
     cluster: ClusterPlan
     platform: PlatformPlan
     curvine: CurvinePlan | None
+    directories: DirectoriesPlan | None
+    jobs_image: str
     engines: tuple[EnginePlan, ...]
     routers: tuple[RouterPlan, ...]
     verifications: tuple[VerifyPlan, ...]

@@ -17,7 +17,9 @@ from kascade.config.checks import check_config
 from kascade.config.loader import read_config
 from kascade.config.model import (
     CurvineConfig,
+    DirectoryConfig,
     InstanceGroupConfig,
+    ManagedConfig,
     ModelConfig,
     ServingConfig,
 )
@@ -31,12 +33,17 @@ from kascade.sizing.plan import (
     BucketAccess,
     ClusterPlan,
     ContainerSize,
+    CurvineL2Plan,
     CurvinePlan,
     CurvineVolumePlan,
     CurvineWorkerPlan,
+    DirectoriesPlan,
+    DirectoryL2Plan,
     EnginePlan,
     Figure,
     InstanceGroupPlan,
+    L2Plan,
+    ManagedL2Plan,
     Namespaces,
     NetworkPlan,
     ObservabilityPlan,
@@ -47,6 +54,7 @@ from kascade.sizing.plan import (
     TierSummary,
 )
 from kascade.sizing.routing import CHOICES
+from kascade.sizing.shares import curvine_share, directory_share, managed_share
 from kascade.sizing.verification import verify_plan
 from kascade.units import GIB
 
@@ -79,6 +87,15 @@ ROUTER_TREE_MIB: Final = 288
 """Prefix tree of one engine at vllm-router's own bound: 2**25 entries of 8 bytes, and a little."""
 
 MASTER_CPU_MILLIS: Final = 1000
+
+_MORE_ROOM: Final = MappingProxyType(
+    {
+        "curvine": "Raise capacity_gib_per_node or lower reserved_gib_per_node",
+        "managed": "Give hyperpod.tiered_storage_percentage",
+        "directory": "Raise capacity_gib",
+    }
+)
+"""How each kind of L2 gets more room."""
 
 
 def plan_file(path: Path | str) -> ServingPlan:
@@ -300,18 +317,21 @@ class _Planner:
                 )
             )
 
-    def _l2_share(self, given: EngineInput, group: _Group) -> L2Share | None:
-        l2 = self._curvine
-        if l2 is None:
-            return None
-        node_gib = max(0, group.capacity_gib - l2.reserved_gib_per_node)
-        gpus = group.instance.gpus
-        return L2Share(
-            capacity_gib=pool.engine_share_gib(node_gib, gpus=given.tp, gpus_per_node=gpus),
-            reason=f"({group.capacity_gib} - {l2.reserved_gib_per_node} reserved) GiB of a node's "
-            f"NVMe x {given.tp} of {gpus} GPU{'s' if gpus > 1 else ''}, {pool.EVICT_AT:g} of it "
-            "before eviction",
-        )
+    def _l2_share(self, given: EngineInput, groups: Mapping[str, _Group]) -> L2Share | None:
+        l2, group = self.config.cache.l2, groups[given.group.name]
+        match l2:
+            case CurvineConfig():
+                return curvine_share(l2, group.instance, node_gib=group.capacity_gib, gpus=given.tp)
+            case ManagedConfig():
+                percentage = self.config.hyperpod.tiered_storage_percentage
+                if percentage is None:  # refused elsewhere
+                    return None
+                return managed_share(group.instance, percentage=percentage, gpus=given.tp)
+            case DirectoryConfig():
+                gpus = sum(each.instance.gpus * each.config.count for each in groups.values())
+                return directory_share(l2, gpus=given.tp, all_gpus=gpus)
+            case _:
+                return None
 
     def _engines(
         self,
@@ -321,13 +341,13 @@ class _Planner:
     ) -> list[EnginePlan]:
         planned = []
         for given in inputs:
-            share = self._l2_share(given, groups[given.group.name])
+            share = self._l2_share(given, groups)
             if share is not None and share.capacity_gib < 1 and not self.problems:
                 self.problems.append(
                     Problem(
                         path=("cache", "l2"),
                         message=f"the pool has no room for {given.model.name}: {share.reason}. "
-                        "Raise capacity_gib_per_node or lower reserved_gib_per_node",
+                        f"{_MORE_ROOM[self.config.cache.l2.kind]}",
                         also_reads=(("instance_groups",), given.path("tensor_parallel")),
                     )
                 )
@@ -455,7 +475,7 @@ class _Planner:
                     Problem(
                         path=("instance_groups", group.index),
                         message=f"no model runs on {group.config.name!r}; its {group.config.count} "
-                        "instances only store L2 blocks",
+                        f"instances {'only store L2 blocks' if self._l2_gib(group) else 'idle'}",
                     )
                 )
         region = REGIONS.get(self.config.region)
@@ -469,17 +489,7 @@ class _Planner:
                 )
             )
         self._versions()
-        percentage = self.config.hyperpod.tiered_storage_percentage
-        if percentage is not None:
-            l2 = "Curvine" if self._curvine else "off"
-            self.warnings.append(
-                Problem(
-                    path=("hyperpod", "tiered_storage_percentage"),
-                    message=f"{percentage} % of each node's RAM is lent to HyperPod's managed "
-                    f"tier, which no engine here reads: L2 is {l2}. Leave the field out to give "
-                    "that RAM to L1",
-                )
-            )
+        self._l2_warnings()
         if not self.config.kubernetes.admin_role_arns:
             self.warnings.append(
                 Problem(
@@ -526,6 +536,28 @@ class _Planner:
                 also_reads=(("images", "engine"), ("images", "router")),
             )
         )
+
+    def _l2_warnings(self) -> None:
+        l2, percentage = self.config.cache.l2, self.config.hyperpod.tiered_storage_percentage
+        names = {"curvine": "Curvine", "directory": "a directory", "none": "off"}
+        if percentage is not None and l2.kind in names:
+            self.warnings.append(
+                Problem(
+                    path=("hyperpod", "tiered_storage_percentage"),
+                    message=f"{percentage} % of each node's RAM is lent to HyperPod's managed "
+                    f"tier, which no engine here reads: L2 is {names[l2.kind]}. Leave the field "
+                    "out to give that RAM to L1",
+                )
+            )
+        if l2.kind == "directory":
+            self.warnings.append(
+                Problem(
+                    path=("cache", "l2"),
+                    message="engines delete only what they wrote since their own start, so what "
+                    f"restarted ones left fills {l2.claim} beyond {l2.capacity_gib} GiB; delete "
+                    "old files there, or give the claim more room than that",
+                )
+            )
 
     def _runs_on(self, model: ModelConfig, group: _Group) -> bool:
         return model.instance_group in {None, group.config.name}
@@ -610,8 +642,13 @@ class _Planner:
                 gpu_instance_types=cluster.gpu_instance_types,
                 efa_instance_types=cluster.efa_instance_types,
                 taint_keys=self._taint_keys,
+                host_directory=sizing_engines.HOST_SHARED_MEMORY
+                if config.cache.l2.kind == "managed"
+                else None,
             ),
             curvine=self._curvine_plan(groups, engines),
+            directories=self._directories(engines),
+            jobs_image=self._image("jobs"),
             engines=tuple(engines),
             routers=routers,
             verifications=tuple(proof for proof in proofs if proof is not None),
@@ -702,7 +739,14 @@ class _Planner:
                 unit="MiB",
                 reason=f"of {instance.ram_gib} GiB, by Karpenter's model of the kubelet's reserve",
             ),
+            l2_gib=self._l2_gib(group),
         )
+
+    def _l2_gib(self, group: _Group) -> int:
+        if self.config.cache.l2.kind != "managed":
+            return group.capacity_gib
+        percentage = self.config.hyperpod.tiered_storage_percentage or 0
+        return pool.lent_gib(group.instance, percentage)
 
     def _curvine_plan(
         self, groups: Mapping[str, _Group], engines: Sequence[EnginePlan]
@@ -719,7 +763,6 @@ class _Planner:
             csi_image=self._image("curvine_csi"),
             provisioner_image=self._image("csi_provisioner"),
             registrar_image=self._image("csi_registrar"),
-            jobs_image=self._image("jobs"),
             masters=l2.masters,
             master_size=ContainerSize(
                 cpu_millis=MASTER_CPU_MILLIS, memory_mib=2048, memory_limit_mib=4096
@@ -758,12 +801,27 @@ class _Planner:
                     claim_namespace=self._namespaces.serving,
                 )
                 for engine in engines
-                if (attached := engine.lmcache.l2) is not None
+                if isinstance(attached := engine.lmcache.l2, CurvineL2Plan)
             ),
             block_size_mb=pool.BLOCK_SIZE_MB,
             ttl_hours=l2.ttl_hours,
             client_timeout_ms=sizing_engines.CLIENT_TIMEOUT_MS,
             worker_policy="robin" if equal else "load_based",
+        )
+
+    def _directories(self, engines: Sequence[EnginePlan]) -> DirectoriesPlan | None:
+        attached = [
+            engine.lmcache.l2
+            for engine in engines
+            if isinstance(engine.lmcache.l2, DirectoryL2Plan)
+        ]
+        if not attached:
+            return None
+        return DirectoriesPlan(
+            namespace=self._namespaces.serving,
+            claim=attached[0].claim,
+            file_system=attached[0].file_system,
+            directories=tuple(l2.directory for l2 in attached),
         )
 
     def _router(self, engine: EnginePlan) -> RouterPlan:
@@ -889,15 +947,26 @@ def _tiers(engine: EnginePlan) -> tuple[TierSummary, ...]:
         ),
     ]
     if l2_plan is not None:
-        size = int(l2_plan.capacity_gb * GIB * l2_plan.evict_at) * replicas
+        usable = 1.0 if isinstance(l2_plan, ManagedL2Plan) else l2_plan.evict_at
+        size = int(l2_plan.capacity_gb * GIB * usable) * replicas
         rows.append(
             TierSummary(
                 model=engine.name,
                 tier="L2",
-                where="Curvine, shared by all replicas",
+                where=f"{_place(l2_plan)}, shared by all replicas",
                 size_bytes=size,
                 tokens=l2 * replicas,
                 reason=f"{replicas} x {l2_plan.capacity_gb} GiB: {figures.l2_tokens.reason}",
             )
         )
     return tuple(rows)
+
+
+def _place(l2: L2Plan) -> str:
+    match l2:
+        case CurvineL2Plan():
+            return "Curvine"
+        case DirectoryL2Plan():
+            return f"directory of {l2.claim}"
+        case ManagedL2Plan():
+            return "HyperPod's tiered storage"

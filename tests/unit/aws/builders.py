@@ -47,6 +47,7 @@ def make_group(name: str = "gpu", **changes: Any) -> InstanceGroupPlan:
         "engines_per_node": 4,
         "usd_per_hour": ZERO,
         "allocatable_ram": ZERO,
+        "l2_gib": 0,
     }
     return InstanceGroupPlan(**(given | changes))
 
@@ -127,6 +128,8 @@ def make_plan(
             taint_keys=(),
         ),
         curvine=None,
+        directories=None,
+        jobs_image="",
         engines=(),
         routers=(),
         verifications=(),

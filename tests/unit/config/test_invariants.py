@@ -60,6 +60,9 @@ def both(*edits: Edit) -> Edit:
     return apply
 
 
+DIRECTORY: dict[str, Any] = {"kind": "directory", "claim": "kv", "capacity_gib": 100}
+TIERED = {"tiered_storage_percentage": 20}
+
 MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "model larger than its GPU": (
         model(model="Qwen/Qwen2.5-72B-Instruct"),
@@ -307,17 +310,60 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "unknown kind of L2": (
         top(cache={"l2": {"kind": "redis"}}),
         "cache.l2",
-        r"got kind 'redis'; allowed: 'curvine', 'none'",
+        r"got kind 'redis'; allowed: 'curvine', 'managed', 'directory', 'none'",
     ),
     "L2 switched off by nothing": (
         top(cache={"l2": None}),
         "cache.l2",
-        r"must be a block of `field: value` lines with `kind:` curvine or none, got None",
+        r"must be a block .* with `kind:` curvine or managed or directory or none, got None",
     ),
     "L2 without a kind": (
         top(cache={"l2": {"masters": 3}}),
         "cache.l2",
-        r"must begin with `kind:`",
+        r"must begin with `kind:`; allowed: 'curvine', 'managed', 'directory', 'none'$",
+    ),
+    "managed L2 in RAM that nobody lends": (
+        top(cache={"l2": {"kind": "managed"}}),
+        "hyperpod.tiered_storage_percentage",
+        r"cache\.l2 is managed, which is kept in the RAM that this field lends; give 20 to 100",
+    ),
+    "directory without a claim": (
+        top(cache={"l2": {"kind": "directory", "capacity_gib": 100}}),
+        "cache.l2.claim",
+        r"this field is required: Claim with access mode ReadWriteMany",
+    ),
+    "directory without a bound": (
+        top(cache={"l2": {"kind": "directory", "claim": "kv"}}),
+        "cache.l2.capacity_gib",
+        r"this field is required: What the engines of all models together may fill",
+    ),
+    "directory that climbs out of its claim": (
+        top(cache={"l2": DIRECTORY | {"path": "../kv"}}),
+        "cache.l2.path",
+        r"'\.\./kv' is not a path inside the claim",
+    ),
+    "directory with a name that is no claim's": (
+        top(cache={"l2": DIRECTORY | {"claim": "My_Claim"}}),
+        "cache.l2.claim",
+        r"'My_Claim' is not the name of a PersistentVolumeClaim",
+    ),
+    "file system that nobody knows": (
+        top(cache={"l2": DIRECTORY | {"file_system": "ext4"}}),
+        "cache.l2.file_system",
+        r"got 'ext4'; allowed: 'nfs4' or 'lustre'",
+    ),
+    "directory too small for its engines": (
+        both(
+            top(cache={"l2": DIRECTORY | {"capacity_gib": 10}}),
+            group(instance_type="ml.g6.12xlarge", count=4),
+        ),
+        "cache.l2",
+        r"no room for qwen: 10 GiB of kv x 1 of 16 GPUs.* Raise capacity_gib",
+    ),
+    "field of another kind of L2": (
+        top(cache={"l2": {"kind": "managed", "masters": 3}}, hyperpod=TIERED),
+        "cache.l2.masters",
+        r"there is no such field here\. Allowed: kind, integrity",
     ),
     "count below its least": (
         model(replicas=0),

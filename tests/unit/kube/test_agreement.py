@@ -15,6 +15,7 @@ import pytest
 
 from kascade import KascadeError, ServingPlan, plan_file
 from kascade.kube.agreement import check_agreement, disagreements
+from kascade.sizing.plan import CurvineL2Plan
 from tests.checkout import CONFIGS
 from tests.unit.kube.rendered import (
     Object,
@@ -376,7 +377,7 @@ def test_slices_of_a_plan_that_disagree_are_not_rendered() -> None:
     plan, _ = _rendered("default")
     (engine,), (router,), (proof,) = plan.engines, plan.routers, plan.verifications
     server = engine.lmcache
-    assert server.l2 is not None
+    assert isinstance(server.l2, CurvineL2Plan)
     assert plan.curvine is not None
     (volume,) = plan.curvine.volumes
     other_volume = replace(volume, curvine_path=volume.curvine_path.replace("tp1", "tp2"))

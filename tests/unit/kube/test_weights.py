@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kascade import plan_file
-from kascade.sizing.plan import EnginePlan, ServingPlan
+from kascade.sizing.plan import CurvineL2Plan, EnginePlan, ServingPlan
 from tests.unit.kube.rendered import Object, container, find, of_kind, pod, render
 
 _CONFIG = Path(__file__).parents[3] / "config"
@@ -144,7 +144,7 @@ def test_other_weights_have_another_directory(
 ) -> None:
     def directories(plan: ServingPlan) -> Iterator[tuple[str, str]]:
         for engine in plan.engines:
-            assert engine.lmcache.l2 is not None
+            assert isinstance(engine.lmcache.l2, CurvineL2Plan)
             yield engine.name, engine.lmcache.l2.directory
 
     before, after = dict(directories(_plan())), dict(directories(_edited(tmp_path, **change)))
