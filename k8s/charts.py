@@ -77,7 +77,9 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
             )
             for engine in plan.engines
         ),
-        router=RouterChart(app, "router", routers=plan.routers, network=plan.network),
+        router=RouterChart(
+            app, "router", routers=plan.routers, doors=plan.doors, network=plan.network
+        ),
         dashboards=_dashboards(app, plan),
     )
     _refuse_twins(charts)

@@ -226,7 +226,8 @@ def _sentence(data: Any, path: ConfigPath, details: ErrorDetails) -> str:  # noq
             return f"got kind {context['tag']!r}; allowed: {context['expected_tags']}"
         return f"got {_shown(given)}; allowed: {context['expected']}"
     if kind == "union_tag_not_found":
-        return "this block must begin with `kind:`; allowed: 'curvine', 'none'"
+        allowed = ", ".join(repr(one) for one in _kinds(path))
+        return f"this block must begin with `kind:`; allowed: {allowed}"
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
         return f"got {_shown(given)}; it must be {words} {context[key]}. {_description(path)}"

@@ -6,7 +6,13 @@ from typing import Final
 
 from constructs import Construct
 
-from kascade.kube._labels import ENGINE_LABEL, VLLM_PORT, engine_selector, labels
+from kascade.kube._labels import (
+    CONFIG_HASH_ANNOTATION,
+    ENGINE_LABEL,
+    VLLM_PORT,
+    engine_selector,
+    labels,
+)
 from kascade.kube._objects import Fields, Metadata, add_object, pod_template
 from kascade.kube._pods import ENGINE_PRIORITY, POD_SECURITY, in_group, spread, tolerations
 from kascade.kube._policies import (
@@ -19,6 +25,7 @@ from kascade.kube._policies import (
 from kascade.kube._rbac import add_service_account
 from kascade.kube.classes import WEIGHTS_STORAGE_CLASS
 from kascade.kube.lmcache import SHM_VOLUME, cache_volumes, guard_container, server_container
+from kascade.kube.tenancy import TenancyProgram, program_hash, tenancy_volume
 from kascade.kube.vllm import WEIGHTS_VOLUME, engine_container
 from kascade.sizing.plan import EnginePlan, NetworkPlan
 
@@ -50,6 +57,8 @@ class Engine(Construct):
         self._meta = Metadata(name=engine.name, namespace=engine.namespace, labels=self._labels)
         # An account without any right: the default one might be given some by others.
         add_service_account(self, meta=self._meta)
+        if engine.tenancy is not None:
+            TenancyProgram(self, "Tenancy", engine=engine)
         self._add_deployment()
         add_object(
             self,
@@ -79,6 +88,7 @@ class Engine(Construct):
 
     def _add_deployment(self) -> None:
         plan = self._plan
+        noted = None if plan.tenancy is None else {CONFIG_HASH_ANNOTATION: program_hash()}
         add_object(
             self,
             api_version="apps/v1",
@@ -97,7 +107,7 @@ class Engine(Construct):
                         },
                     },
                     "progressDeadlineSeconds": plan.load_timeout_seconds + _PROGRESS_SECONDS,
-                    "template": pod_template(self._labels, self._pod()),
+                    "template": pod_template(self._labels, self._pod(), noted),
                 }
             },
         )
@@ -141,6 +151,7 @@ class Engine(Construct):
                     },
                 },
                 *cache_volumes(plan),
+                *([tenancy_volume(plan)] if plan.tenancy is not None else []),
             ],
         }
 

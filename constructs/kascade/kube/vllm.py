@@ -13,6 +13,7 @@ from kascade.kube._labels import GPU_RESOURCE, VLLM_PORT
 from kascade.kube._objects import Fields
 from kascade.kube._pods import NO_PRIVILEGES, http_probe, plain_env, resources
 from kascade.kube.lmcache import SHARED_ENV, SHM_MOUNT
+from kascade.kube.tenancy import TENANCY_MOUNT, tenancy_args, tenancy_env
 from kascade.sizing.plan import EnginePlan
 
 WEIGHTS_VOLUME: Final = "weights"
@@ -33,6 +34,7 @@ def engine_container(engine: EnginePlan) -> Fields:
     Probes ask ``/health``, which looks at the engine process and never at the cache's mount: a slow
     cache must not restart a GPU process that takes minutes to load.
     """
+    tenancy = engine.tenancy
     return {
         "name": "vllm",
         "image": engine.image,
@@ -41,6 +43,7 @@ def engine_container(engine: EnginePlan) -> Fields:
         "env": [
             *plain_env({**SHARED_ENV, "HF_HOME": _WEIGHTS_MOUNT}),
             *_token(engine.huggingface_secret),
+            *(tenancy_env(tenancy) if tenancy is not None else []),
         ],
         # API and metrics share one port.
         "ports": [{"name": VLLM_PORT, "containerPort": engine.port}],
@@ -67,6 +70,7 @@ def engine_container(engine: EnginePlan) -> Fields:
         "volumeMounts": [
             SHM_MOUNT,
             {"name": WEIGHTS_VOLUME, "mountPath": _WEIGHTS_MOUNT},
+            *([TENANCY_MOUNT] if tenancy is not None else []),
         ],
     }
 
@@ -98,6 +102,8 @@ def serve_args(engine: EnginePlan) -> list[str]:
         args.append(f"--revision={engine.revision}")
     if engine.quantization is not None:
         args.append(f"--quantization={engine.quantization}")
+    if engine.tenancy is not None:
+        args += tenancy_args()
     transfer = json.dumps(transfer_config(engine), separators=(",", ":"))
     args.append(f"--kv-transfer-config={transfer}")
     return args

@@ -20,6 +20,7 @@ from kascade.sizing.plan import (
     L2Plan,
     LMCachePlan,
 )
+from kascade.sizing.tenancy import tenancy_of
 from kascade.units import GIB, MIB, format_bytes, format_count, mib_to_gib
 
 VLLM_PORT: Final = 8000
@@ -64,6 +65,8 @@ class EngineInput:
 
     Attributes:
         index: Place of the model in the file.
+        model: The model, named as this engine is.
+        tenant: The one tenant whose engine it is, or None.
         packing: Where all engines of the group stand.
         usd_per_hour: Price of one instance of the group.
     """
@@ -78,6 +81,7 @@ class EngineInput:
     config: ServingConfig
     image: str
     usd_per_hour: Figure
+    tenant: str | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
@@ -401,6 +405,13 @@ def plan_engine(
             "sees all of them, and CUDA IPC between containers with different views was reported "
             "to mismatch devices (LMCache PR 2128); prefer types whose GPUs one replica fills",
         )
+    if shares and given.tenant is not None:
+        given.warn(
+            "tenancy",
+            f"engines of several tenants of {model.name.removesuffix(f'-{given.tenant}')} can "
+            "stand on one node, and the LMCache server of each sees all its GPUs; use a type whose "
+            "GPUs one replica fills",
+        )
     return EnginePlan(
         name=model.name,
         namespace=config.name,
@@ -432,6 +443,7 @@ def plan_engine(
         huggingface_secret=model.huggingface_token_secret,
         taint_keys=tuple(taint.key for taint in given.group.taints),
         shares_node=shares,
+        tenancy=tenancy_of(model, tenant=given.tenant, payload_mib=config.router.max_payload_mib),
         lmcache=LMCachePlan(
             port=LMCACHE_PORT,
             http_port=LMCACHE_HTTP_PORT,
@@ -475,8 +487,13 @@ def _l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pl
         serde_workers=serde_workers,
         evict_at=pool.EVICT_AT,
         evict_ratio=L2_EVICT_RATIO,
-        key_secret=KEY_SECRET if settings.integrity == "aesgcm" else None,
+        key_secret=_key_secret(given) if settings.integrity == "aesgcm" else None,
     )
+
+
+def _key_secret(given: EngineInput) -> str:
+    """One key for all who share, and one for each isolated tenant of a model."""
+    return KEY_SECRET if given.tenant is None else f"{KEY_SECRET}-{given.model.name}"
 
 
 def _directory(given: EngineInput, integrity: str) -> str:

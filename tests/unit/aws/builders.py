@@ -128,6 +128,7 @@ def make_plan(
         curvine=None,
         engines=(),
         routers=(),
+        doors=(),
         verifications=(),
         observability=None,
         tiers=(),
