@@ -21,7 +21,7 @@ TENANT_HEADER: Final = "x-kascade-tenant"
 """Set by doors and by nobody else: only they and the proof may reach a salted model's router."""
 
 PROOF_TENANT: Final = "kascade-proof"
-"""As this one, `kascade verify` stores and reads. No door sets the name, and no configuration may."""
+"""As this one, `kascade verify` stores and reads. No door sets the name, no configuration may."""
 
 STRANGER: Final = "kascade-stranger"
 """As this one, it must find nothing of that."""
