@@ -258,7 +258,7 @@ class _Planner:
                     also_reads=(
                         ("instance_groups", group.index, "instance_type"),
                         *(path for given in mine for path in given.read_paths),
-                        *(given.path("replicas") for given in mine),
+                        *(given.path(name) for given in mine for name in ("replicas", "tenancy")),
                     ),
                 )
             )

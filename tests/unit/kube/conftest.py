@@ -23,7 +23,7 @@ def _charts(name: str) -> dict[str, list[Object]]:
     return render(_plan(name))
 
 
-@pytest.fixture(params=["default", "fleet"])
+@pytest.fixture(params=["default", "fleet", "tenants"])
 def plan(request: pytest.FixtureRequest) -> ServingPlan:
     """Each of the plans that ship with the project."""
     return _plan(request.param)
@@ -32,7 +32,7 @@ def plan(request: pytest.FixtureRequest) -> ServingPlan:
 @pytest.fixture
 def charts(plan: ServingPlan) -> dict[str, list[Object]]:
     """The plan's charts."""
-    return next(_charts(name) for name in ("default", "fleet") if _plan(name) is plan)
+    return next(_charts(name) for name in ("default", "fleet", "tenants") if _plan(name) is plan)
 
 
 @pytest.fixture
