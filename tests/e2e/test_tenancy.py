@@ -46,7 +46,10 @@ def test_tenants_share_with_themselves_only(
     for salt in ("bob", None, "alice"):
         answer, hits[salt] = ask(system, other, text, salt)
         assert answer.token_ids == computed.token_ids
-    measured("tokens from L2 of alice's prompt, as bob, as nobody, as alice", str([*hits.values()]))
+    measured(
+        "tokens from L2 of alice's prompt, as bob, as nobody, as alice",
+        ", ".join(f"{n:g}" for n in hits.values()),
+    )
     assert hits == {"bob": 0, None: 0, "alice": CHUNKS * 256}
 
 
