@@ -80,7 +80,9 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
             )
             for engine in plan.engines
         ),
-        router=RouterChart(app, "router", routers=plan.routers, network=plan.network),
+        router=RouterChart(
+            app, "router", routers=plan.routers, doors=plan.doors, network=plan.network
+        ),
         dashboards=_dashboards(app, plan),
     )
     rendered = {chart.node.id: chart.to_json() for chart in charts.in_order}

@@ -24,6 +24,7 @@ LONGEST_SECONDS = 1800
 _ORDER = (
     "test_substitutions",
     "test_cascade",
+    "test_tenancy",
     "test_faults",
     "test_engines",
     "test_sealing",

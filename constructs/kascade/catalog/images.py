@@ -89,6 +89,13 @@ IMAGES: Final[Mapping[str, Image]] = MappingProxyType(
             digest=None,
             source="CurvineIO/curvine-doc, K8S-CSI-Driver set-up page",
         ),
+        # nginx's stable line, for any user id; a door needs a proxy and none of its entry point.
+        "door": Image(
+            repository="docker.io/nginxinc/nginx-unprivileged",
+            tag="1.28-alpine",
+            digest=None,
+            source="reported: tag of the stable line as seen in public Dockerfiles",
+        ),
         # For small Jobs that need a Python and nothing else.
         "jobs": Image(
             repository="docker.io/library/python",

@@ -165,6 +165,8 @@ def _run_from_here(kubectl: Kubectl, verify: VerifyPlan, arguments: argparse.Nam
             chunk_size=verify.chunk_size,
             replicas=replicas,
             router_url=f"http://127.0.0.1:{router[verify.router_port]}",
+            tenant=verify.tenant,
+            stranger=verify.stranger,
         )
         if verify.ttft_ratio is None and arguments.ttft_ratio is None:
             say(f"the time to the first token is not judged: {verify.ttft_reason}")

@@ -9,7 +9,7 @@ from kascade.catalog.instances import INSTANCES
 from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
 from kascade.catalog.models import MODELS
 from kascade.catalog.regions import REGIONS
-from kascade.config.model import ModelConfig, ServingConfig
+from kascade.config.model import MAX_MODEL_NAME, ModelConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem, format_path
 
 _MAX_BUCKET_NAME = 63
@@ -33,6 +33,7 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
         *_places(config),
         *_instance_types(config),
         *_models(config),
+        *_tenants(config),
         *_settings(config),
     )
 
@@ -43,8 +44,17 @@ _RESERVED_NAMES = frozenset({"default", "aws-hyperpod"})
 _RESERVED_MODEL_NAMES = frozenset({"default-deny", "allow-dns", "kascade-cache-keys"})
 """Names of other objects in the serving namespace."""
 
-_RESERVED_MODEL_ENDINGS = ("-router", "-pods", "-verify", "-verify-ingress")
+_RESERVED_MODEL_ENDINGS = (
+    "-router",
+    "-pods",
+    "-verify",
+    "-verify-ingress",
+    "-door",
+)
 """What a model's other objects add to its name."""
+
+RESERVED_TENANT_PREFIX = "kascade-"
+"""Begins the names of tenants of our own, such as the one that `kascade verify` asks as."""
 
 _OWN_LABELS = ("kubernetes.io", "k8s.io", "sagemaker.amazonaws.com", "eks.amazonaws.com")
 
@@ -209,6 +219,52 @@ def _not_from_the_hub(index: int, model: ModelConfig) -> Iterator[Problem]:
             path=("models", index, "huggingface_token_secret"),
             message=f"nothing is downloaded with weights of kind {model.weights.kind}; leave it "
             "out, so that no pod holds a token it does not need",
+            also_reads=reads,
+        )
+
+
+def _tenants(config: ServingConfig) -> Iterator[Problem]:
+    owners: dict[str, int] = {}
+    for index, model in enumerate(config.models):
+        path: ConfigPath = ("models", index, "tenancy", "tenants")
+        yield from _twice(model.tenants, path, "", "tenant")
+        for place, tenant in enumerate(model.tenants):
+            if tenant.startswith(RESERVED_TENANT_PREFIX):
+                yield Problem(
+                    path=(*path, place),
+                    message=f"{tenant!r} begins with {RESERVED_TENANT_PREFIX}, which is kept for "
+                    "tenants of Kascade's own; choose another name",
+                )
+            yield from _combined_name(model, index, place)
+        for name in (model.name, *(f"{model.name}-{tenant}" for tenant in model.tenants)):
+            other = owners.setdefault(name, index)
+            # A model name that stands twice has a sentence of its own already.
+            if config.models[other].name != model.name:
+                yield Problem(
+                    path=path if model.tenants else ("models", index, "name"),
+                    message=f"{name!r} would name objects of both models[{other}] and "
+                    f"models[{index}]; rename one of the models or the tenant",
+                    also_reads=(("models", other),),
+                )
+
+
+def _combined_name(model: ModelConfig, index: int, place: int) -> Iterator[Problem]:
+    """Refuse a model and a tenant whose names make no name together."""
+    path: ConfigPath = ("models", index, "tenancy", "tenants", place)
+    tenant, reads = model.tenants[place], (("models", index, "name"),)
+    name = f"{model.name}-{tenant}"
+    if len(name) > MAX_MODEL_NAME:
+        yield Problem(
+            path=path,
+            message=f"{name!r} has {len(name)} characters; objects are named after model and "
+            f"tenant together, so use at most {MAX_MODEL_NAME}",
+            also_reads=reads,
+        )
+    if name.endswith(_RESERVED_MODEL_ENDINGS) or name in _RESERVED_MODEL_NAMES:
+        yield Problem(
+            path=path,
+            message=f"{name!r}, of model and tenant, would collide with objects of another model; "
+            f"choose a tenant that does not end with {', '.join(_RESERVED_MODEL_ENDINGS)} there",
             also_reads=reads,
         )
 

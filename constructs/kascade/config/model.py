@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from kascade.catalog.kubernetes import DEFAULT_KUBERNETES_VERSION
 
 _MAX_NAME = 20
-_MAX_MODEL_NAME = 32
+MAX_MODEL_NAME = 32
 _LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}", re.ASCII)
 _IMAGE = re.compile(
@@ -334,10 +334,40 @@ class ClaimWeights(Block):
     )
 
 
+TenantName = Annotated[str, _short_name(_MAX_NAME)]
+_TENANTS = Field(
+    examples=[["alice", "bob"]],
+    min_length=1,
+    max_length=20,
+    description="Short names, unique. They stand in file names, metrics and labels, so a name is "
+    "no secret.",
+)
+
+
+class SharedTenancyConfig(Block):
+    """Everybody shares the model and its cache."""
+
+    kind: Literal["shared"] = "shared"
+
+
+class SaltedTenancyConfig(Block):
+    """Tenants share the engines and no cached block; each has a door of its own."""
+
+    kind: Literal["salted"] = "salted"
+    tenants: tuple[TenantName, ...] = _TENANTS
+
+
+class IsolatedTenancyConfig(Block):
+    """Each tenant has engines, cache, key and router of its own; `replicas` counts for each."""
+
+    kind: Literal["isolated"] = "isolated"
+    tenants: tuple[TenantName, ...] = _TENANTS
+
+
 class ModelConfig(Block):
     """One model and its replicas."""
 
-    name: Annotated[str, _short_name(_MAX_MODEL_NAME)] = Field(
+    name: Annotated[str, _short_name(MAX_MODEL_NAME)] = Field(
         examples=["qwen2-7b"],
         description="Short name, unique; names the Deployment, Service and router.",
     )
@@ -401,6 +431,26 @@ class ModelConfig(Block):
         description="Secret in the serving namespace whose key `token` holds a Hugging Face token. "
         "You make it; gated models need it.",
     )
+    tenancy: Annotated[
+        SharedTenancyConfig | SaltedTenancyConfig | IsolatedTenancyConfig,
+        Field(discriminator="kind"),
+    ] = Field(
+        default=SharedTenancyConfig(),
+        description="Who shares what: shared keeps nobody apart. docs/tenancy.md says what each "
+        "kind separates and what it leaves open.",
+    )
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """Names of the tenants that are kept apart; none where all is shared."""
+        return () if self.tenancy.kind == "shared" else self.tenancy.tenants
+
+    @property
+    def engine_names(self) -> tuple[str, ...]:
+        """Names of the engines that serve it: one, or one for each isolated tenant."""
+        if self.tenancy.kind != "isolated":
+            return (self.name,)
+        return tuple(f"{self.name}-{tenant}" for tenant in self.tenants)
 
 
 class L1Config(Block):
@@ -569,6 +619,9 @@ class ImagesConfig(Block):
     curvine_csi: ImageReference | None = Field(default=None, description="Curvine CSI driver.")
     csi_provisioner: ImageReference | None = Field(default=None, description="CSI sidecar.")
     csi_registrar: ImageReference | None = Field(default=None, description="CSI sidecar.")
+    door: ImageReference | None = Field(
+        default=None, description="nginx, for the doors of salted tenants."
+    )
     jobs: ImageReference | None = Field(
         default=None, description="Python, for the Job that makes the cache key."
     )

@@ -6,7 +6,13 @@ from typing import Final
 
 from constructs import Construct
 
-from kascade.kube._labels import ENGINE_LABEL, VLLM_PORT, engine_selector, labels
+from kascade.kube._labels import (
+    CONFIG_HASH_ANNOTATION,
+    ENGINE_LABEL,
+    VLLM_PORT,
+    engine_selector,
+    labels,
+)
 from kascade.kube._objects import Fields, Metadata, add_object, pod_template
 from kascade.kube._pods import (
     ENGINE_PRIORITY,
@@ -26,6 +32,7 @@ from kascade.kube._policies import (
 from kascade.kube._rbac import add_service_account
 from kascade.kube.l2.attachment import attach
 from kascade.kube.lmcache import server_container
+from kascade.kube.tenancy import TenancyProgram, program_hash, tenancy_volume
 from kascade.kube.vllm import engine_container
 from kascade.kube.weights import weights_volume
 from kascade.sizing.plan import EnginePlan, NetworkPlan
@@ -59,6 +66,8 @@ class Engine(Construct):
         self._meta = Metadata(name=engine.name, namespace=engine.namespace, labels=self._labels)
         # An account without any right: the default one might be given some by others.
         add_service_account(self, meta=self._meta)
+        if engine.tenancy is not None:
+            TenancyProgram(self, "Tenancy", engine=engine)
         self._add_deployment()
         add_object(
             self,
@@ -88,6 +97,7 @@ class Engine(Construct):
 
     def _add_deployment(self) -> None:
         plan = self._plan
+        noted = None if plan.tenancy is None else {CONFIG_HASH_ANNOTATION: program_hash()}
         add_object(
             self,
             api_version="apps/v1",
@@ -106,7 +116,7 @@ class Engine(Construct):
                         },
                     },
                     "progressDeadlineSeconds": plan.load_timeout_seconds + _PROGRESS_SECONDS,
-                    "template": pod_template(self._labels, self._pod()),
+                    "template": pod_template(self._labels, self._pod(), noted),
                 }
             },
         )
@@ -135,6 +145,7 @@ class Engine(Construct):
                 },
                 weights_volume(plan),
                 *(() if l2 is None else l2.volumes),
+                *([tenancy_volume(plan)] if plan.tenancy is not None else []),
             ],
         }
 

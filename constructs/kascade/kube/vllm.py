@@ -13,6 +13,7 @@ from kascade.kube._labels import GPU_RESOURCE, VLLM_PORT
 from kascade.kube._objects import Fields
 from kascade.kube._pods import NO_PRIVILEGES, SHM_MOUNT, http_probe, plain_env, resources
 from kascade.kube.lmcache import SHARED_ENV
+from kascade.kube.tenancy import TENANCY_MOUNT, tenancy_args, tenancy_env
 from kascade.kube.weights import token_env, weights_env, weights_mount, working_directory
 from kascade.sizing.plan import EnginePlan
 
@@ -28,6 +29,7 @@ def engine_container(engine: EnginePlan) -> Fields:
     Probes ask ``/health``, which looks at the engine process and never at the cache's mount: a slow
     cache must not restart a GPU process that takes minutes to load.
     """
+    tenancy = engine.tenancy
     return {
         "name": "vllm",
         "image": engine.image,
@@ -36,6 +38,7 @@ def engine_container(engine: EnginePlan) -> Fields:
         "env": [
             *plain_env({**SHARED_ENV, **weights_env(engine)}),
             *token_env(engine),
+            *(tenancy_env(tenancy) if tenancy is not None else []),
         ],
         **working_directory(engine),
         # API and metrics share one port.
@@ -60,7 +63,11 @@ def engine_container(engine: EnginePlan) -> Fields:
         # The image has no user but root; its caches make a read-only root impractical.
         "securityContext": NO_PRIVILEGES,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [SHM_MOUNT, weights_mount(engine)],
+        "volumeMounts": [
+            SHM_MOUNT,
+            weights_mount(engine),
+            *([TENANCY_MOUNT] if tenancy is not None else []),
+        ],
     }
 
 
@@ -91,6 +98,8 @@ def serve_args(engine: EnginePlan) -> list[str]:
         args.append(f"--revision={engine.revision}")
     if engine.quantization is not None:
         args.append(f"--quantization={engine.quantization}")
+    if engine.tenancy is not None:
+        args += tenancy_args()
     transfer = json.dumps(transfer_config(engine), separators=(",", ":"))
     args.append(f"--kv-transfer-config={transfer}")
     return args

@@ -32,6 +32,7 @@ from kascade.sizing.plan import (
     ManagedL2Plan,
     MountedWeights,
 )
+from kascade.sizing.tenancy import tenancy_of
 from kascade.units import GIB, MIB, format_bytes, format_count, mib_to_gib
 
 VLLM_PORT: Final = 8000
@@ -83,6 +84,8 @@ class EngineInput:
 
     Attributes:
         index: Place of the model in the file.
+        model: The model, named as this engine is.
+        tenant: The one tenant whose engine it is, or None.
         packing: Where all engines of the group stand.
         usd_per_hour: Price of one instance of the group.
     """
@@ -97,6 +100,7 @@ class EngineInput:
     config: ServingConfig
     image: str
     usd_per_hour: Figure
+    tenant: str | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
@@ -426,6 +430,13 @@ def plan_engine(
             "sees all of them, and CUDA IPC between containers with different views was reported "
             "to mismatch devices (LMCache PR 2128); prefer types whose GPUs one replica fills",
         )
+    if shares and given.tenant is not None:
+        given.warn(
+            "tenancy",
+            f"engines of several tenants of {model.name.removesuffix(f'-{given.tenant}')} can "
+            "stand on one node, and the LMCache server of each sees all its GPUs; use a type whose "
+            "GPUs one replica fills",
+        )
     return EnginePlan(
         name=model.name,
         namespace=config.name,
@@ -461,6 +472,7 @@ def plan_engine(
         taint_keys=tuple(taint.key for taint in given.group.taints),
         shares_node=shares,
         spread_zones=given.group.zone is None and len(config.zones) > 1,
+        tenancy=tenancy_of(model, tenant=given.tenant, payload_mib=config.router.max_payload_mib),
         lmcache=LMCachePlan(
             port=LMCACHE_PORT,
             http_port=LMCACHE_HTTP_PORT,
@@ -549,7 +561,7 @@ def _l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pl
     settings = given.config.cache.l2
     if l2 is None or settings.kind == "none":
         return None
-    key_secret = KEY_SECRET if settings.integrity == "aesgcm" else None
+    key_secret = _key_secret(given) if settings.integrity == "aesgcm" else None
     if isinstance(settings, ManagedConfig):
         return _managed(given, l2, serde_workers, key_secret)
     if isinstance(settings, DirectoryConfig):
@@ -607,6 +619,11 @@ def _managed(
         serde_workers=serde_workers,
         key_secret=key_secret,
     )
+
+
+def _key_secret(given: EngineInput) -> str:
+    """One key for all who share, and one for each isolated tenant of a model."""
+    return KEY_SECRET if given.tenant is None else f"{KEY_SECRET}-{given.model.name}"
 
 
 def _directory(given: EngineInput, integrity: str) -> str:

@@ -458,6 +458,38 @@ class MountedWeights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TenancyPlan:
+    """How one set of engines keeps its tenants' cached blocks apart.
+
+    Attributes:
+        tenants: Whose requests are answered; each name is the salt of its tenant's blocks.
+        header: Header that names the tenant of a request, or None where there is one tenant, whose
+            salt every request gets.
+        proof_tenant: Nobody has a door of it; as it `kascade verify` and the benchmark ask. None
+            where every request is the one tenant's.
+        stranger: Likewise; as it the proof must find nothing.
+        largest_body_mib: Longest body that an engine takes.
+    """
+
+    tenants: tuple[str, ...]
+    header: str | None
+    proof_tenant: str | None
+    stranger: str | None
+    largest_body_mib: int
+
+    @property
+    def salts(self) -> tuple[str, ...]:
+        """Every salt that an engine may set."""
+        own = (self.proof_tenant, self.stranger)
+        return (*self.tenants, *(name for name in own if name is not None))
+
+    @property
+    def doors(self) -> bool:
+        """Whether its tenants come through doors."""
+        return self.header is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EnginePlan:
     """One model: its replicas, its vLLM arguments and its LMCache server.
 
@@ -471,6 +503,7 @@ class EnginePlan:
         mounted_weights: Weights that need no download, or None.
         shares_node: True when several pods of this or another model can stand on one node.
         spread_zones: True when its group has nodes in several zones.
+        tenancy: None where everybody shares everything.
     """
 
     name: str
@@ -504,6 +537,7 @@ class EnginePlan:
     taint_keys: tuple[str, ...]
     shares_node: bool
     spread_zones: bool
+    tenancy: TenancyPlan | None
     lmcache: LMCachePlan
     figures: EngineFigures
 
@@ -518,6 +552,9 @@ class RouterPlan:
         policy: That program's own name for it.
         reason: Why this program and policy.
         spread_zones: True when the system nodes stand in several zones.
+        tenancy: Of the engine behind it.
+        client_label: Admits the pods and namespaces that carry it; None where only doors, and the
+            proof, are admitted.
     """
 
     name: str
@@ -538,6 +575,39 @@ class RouterPlan:
     request_timeout_seconds: int
     max_payload_mib: int
     max_concurrent_requests: int
+    tenancy: TenancyPlan | None
+    client_label: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorPlan:
+    """One tenant's way in: a proxy that says whose a request is, in front of a router.
+
+    Attributes:
+        client_label: Admits the pods and namespaces that carry it.
+        router: The router's Service.
+        header: The header that it sets, whatever the client sent.
+        posts: Paths that it lets through with POST.
+        gets: Paths that it lets through with GET.
+        request_timeout_seconds: A little more than the router's, whose answer is the better one.
+    """
+
+    name: str
+    namespace: str
+    tenant: str
+    client_label: str
+    engine: str
+    image: str
+    router: str
+    router_port: int
+    header: str
+    posts: tuple[str, ...]
+    gets: tuple[str, ...]
+    port: int
+    replicas: int
+    size: ContainerSize
+    request_timeout_seconds: int
+    max_payload_mib: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -548,6 +618,8 @@ class VerifyPlan:
         name: Of the Job's template and its policy.
         image: Any image with a Python 3.
         pods_service: Headless Service that lists the ready replicas.
+        tenant: As which it asks, where a request needs one.
+        stranger: As which it must find nothing, likewise.
         prompt_tokens: About how long a prompt is.
         ttft_ratio: The reader's time to the first token over the writer's at which the check
             fails, or None where loading is no gain and nothing is judged.
@@ -570,6 +642,8 @@ class VerifyPlan:
     router: str
     router_port: int
     router_policy: str
+    tenant: str | None
+    stranger: str | None
     prompt_tokens: int
     ttft_ratio: float | None
     ttft_reason: str
@@ -625,6 +699,7 @@ class ServingPlan:
         curvine: None when no engine uses Curvine as L2.
         directories: None when no engine's L2 is in another file system.
         jobs_image: Any image with a Python 3.
+        doors: One for each salted tenant of each model.
         verifications: One for each engine with an L2.
         observability: None when turned off.
         warnings: What deploys but deserves a look.
@@ -643,6 +718,7 @@ class ServingPlan:
     jobs_image: str
     engines: tuple[EnginePlan, ...]
     routers: tuple[RouterPlan, ...]
+    doors: tuple[DoorPlan, ...]
     verifications: tuple[VerifyPlan, ...]
     observability: ObservabilityPlan | None
     tiers: tuple[TierSummary, ...]

@@ -55,6 +55,13 @@ from kascade.sizing.plan import (
 )
 from kascade.sizing.routing import CHOICES
 from kascade.sizing.shares import curvine_share, directory_share, managed_share
+from kascade.sizing.tenancy import (
+    DOOR_CPU_MILLIS,
+    DOOR_REPLICAS,
+    client_label,
+    doors_of,
+    shared_places,
+)
 from kascade.sizing.verification import verify_plan
 from kascade.units import GIB
 
@@ -201,6 +208,8 @@ class _Planner:
         self._system_nodes()
         self._addresses(groups)
         self._general_warnings(groups)
+        if sound:
+            self.problems += shared_places(engines)
         if self.problems or not sound:
             return None
         return self._assemble(groups, engines, carried)
@@ -222,10 +231,13 @@ class _Planner:
             facts = self.local_models.get(model.name) or MODELS.get(model.model)
             if group is None or facts is None:
                 continue
-            inputs.append(
+            isolated = model.tenancy.kind == "isolated"
+            tenants = model.tenants if isolated else (None,)
+            inputs += [
                 EngineInput(
                     index=index,
-                    model=model,
+                    # An isolated tenant's engine is a model of its own in all that follows.
+                    model=model.model_copy(update={"name": name}),
                     facts=facts,
                     group=group.config,
                     group_index=group.index,
@@ -234,8 +246,10 @@ class _Planner:
                     config=self.config,
                     image=self._image("engine"),
                     usd_per_hour=group.usd_per_hour,
+                    tenant=tenant,
                 )
-            )
+                for name, tenant in zip(model.engine_names, tenants, strict=True)
+            ]
         return inputs
 
     def _place(self, groups: Mapping[str, _Group], inputs: Sequence[EngineInput]) -> None:
@@ -262,7 +276,7 @@ class _Planner:
                     also_reads=(
                         ("instance_groups", group.index, "instance_type"),
                         *(path for given in mine for path in given.read_paths),
-                        *(given.path("replicas") for given in mine),
+                        *(given.path(name) for given in mine for name in ("replicas", "tenancy")),
                     ),
                 )
             )
@@ -339,7 +353,8 @@ class _Planner:
         inputs: Sequence[EngineInput],
         carried: Mapping[str, tuple[host.Daemon, ...]],
     ) -> list[EnginePlan]:
-        planned = []
+        planned: list[EnginePlan] = []
+        told: set[int] = set()
         for given in inputs:
             share = self._l2_share(given, groups)
             if share is not None and share.capacity_gib < 1 and not self.problems:
@@ -363,8 +378,11 @@ class _Planner:
                         l2=share,
                     )
                 )
-            self.problems += given.problems
-            self.warnings += given.warnings
+            # All tenants' engines of a model are alike, and so are their mistakes.
+            if given.index not in told:
+                self.problems += given.problems
+                self.warnings += given.warnings
+            told.add(given.index)
         return planned
 
     def _pod_slots(
@@ -571,9 +589,14 @@ class _Planner:
         """Refuse system nodes that cannot hold what needs no GPU."""
         system = self.config.kubernetes.system_group
         choice = CHOICES.get(self.config.router.strategy)
-        routers = len(self.config.models) * (choice.replicas if choice else 1)
+        engines = sum(len(model.engine_names) for model in self.config.models)
+        routers = engines * (choice.replicas if choice else 1)
+        doors = DOOR_REPLICAS * sum(
+            len(model.tenants) for model in self.config.models if model.tenancy.kind == "salted"
+        )
         masters = self._curvine.masters if self._curvine else 0
         wanted = SYSTEM_BASE_MILLIS + MASTER_CPU_MILLIS * masters + ROUTER_CPU_MILLIS * routers
+        wanted += DOOR_CPU_MILLIS * doors
         each = SYSTEM_CPU_MILLIS[system.instance_type]
         # One node may be away for an update.
         needed = -(-wanted // each) + 1
@@ -581,7 +604,8 @@ class _Planner:
             self.problems.append(
                 Problem(
                     path=("kubernetes", "system_group", "count"),
-                    message=f"got {system.count}; {routers} routers, {masters} Curvine masters and "
+                    message=f"got {system.count}; {routers} routers, "
+                    f"{f'{doors} doors, ' if doors else ''}{masters} Curvine masters and "
                     f"the add-ons ask for {wanted / 1000:g} CPUs, and one node may be away for an "
                     f"update. Use {needed} x {system.instance_type} or a larger type",
                     also_reads=(
@@ -651,6 +675,9 @@ class _Planner:
             jobs_image=self._image("jobs"),
             engines=tuple(engines),
             routers=routers,
+            doors=tuple(
+                door for router in routers for door in doors_of(router, image=self._image("door"))
+            ),
             verifications=tuple(proof for proof in proofs if proof is not None),
             observability=self._observability(),
             tiers=tuple(row for engine in engines for row in _tiers(engine)),
@@ -849,6 +876,8 @@ class _Planner:
             request_timeout_seconds=self.config.router.request_timeout_seconds,
             max_payload_mib=self.config.router.max_payload_mib,
             max_concurrent_requests=4 * engine.replicas * engine.max_num_seqs,
+            tenancy=engine.tenancy,
+            client_label=client_label(engine.tenancy),
         )
 
     def _observability(self) -> ObservabilityPlan | None:

@@ -132,6 +132,7 @@ def make_plan(
         jobs_image="",
         engines=(),
         routers=(),
+        doors=(),
         verifications=(),
         observability=None,
         tiers=(),

@@ -52,6 +52,10 @@ def top(**changes: object) -> Edit:
     return lambda c: c.update(changes)
 
 
+def tenancy(kind: str, *tenants: object, index: int = 0) -> Edit:
+    return model(index, tenancy={"kind": kind, "tenants": list(tenants)})
+
+
 def both(*edits: Edit) -> Edit:
     def apply(config: dict[str, Any]) -> None:
         for edit in edits:
@@ -68,6 +72,115 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         model(model="Qwen/Qwen2.5-72B-Instruct"),
         "models[0].model",
         r"does not fit 1 x L40S: 135\.\d GiB of weights.* in 0\.92 of 44\.7 GiB.*tensor_parallel",
+    ),
+    "unknown kind of tenancy": (
+        tenancy("separate", "alice"),
+        "models[0].tenancy",
+        r"got kind 'separate'; allowed: 'shared', 'salted', 'isolated'",
+    ),
+    "tenancy without a kind": (
+        model(tenancy={"tenants": ["alice"]}),
+        "models[0].tenancy",
+        r"must begin with `kind:`; allowed: 'shared', 'salted', 'isolated'",
+    ),
+    "tenants of a model that all share": (
+        tenancy("shared", "alice"),
+        "models[0].tenancy.tenants",
+        r"there is no such field here\. Allowed: kind",
+    ),
+    "tenants left out": (
+        model(tenancy={"kind": "salted"}),
+        "models[0].tenancy.tenants",
+        r"this field is required: Short names, unique",
+    ),
+    "no tenant": (
+        tenancy("isolated"),
+        "models[0].tenancy.tenants",
+        r"got 0; at least 1 are needed",
+    ),
+    "tenant named twice": (
+        tenancy("salted", "alice", "bob", "alice"),
+        "models[0].tenancy.tenants[2]",
+        r"the tenant 'alice' stands twice \(also at models\[0\]\.tenancy\.tenants\[0\]\)",
+    ),
+    "tenant that is no salt": (
+        tenancy("salted", "a/b"),
+        "models[0].tenancy.tenants[0]",
+        r"'a/b' cannot name cloud resources; use lower-case letters, digits and inner hyphens",
+    ),
+    "tenant longer than a name": (
+        tenancy("salted", "a" * 21),
+        "models[0].tenancy.tenants[0]",
+        r"cannot name cloud resources; .* at most 20 characters",
+    ),
+    "model and tenant too long together": (
+        both(model(name="a-model-of-20-letter"), tenancy("isolated", "tenant-of-13-x")),
+        "models[0].tenancy.tenants[0]",
+        r"'a-model-of-20-letter-tenant-of-13-x' has 35 characters; .* use at most 32",
+    ),
+    "tenant of Kascade's own": (
+        tenancy("salted", "kascade-proof"),
+        "models[0].tenancy.tenants[0]",
+        r"'kascade-proof' begins with kascade-, which is kept for tenants of Kascade's own",
+    ),
+    "tenant that makes the name of another object": (
+        tenancy("isolated", "router"),
+        "models[0].tenancy.tenants[0]",
+        r"'qwen-router', of model and tenant, would collide with objects of another model",
+    ),
+    "tenant that makes the name of another model": (
+        both(
+            lambda c: c["models"].append(
+                {"name": "qwen-alice", "model": "Qwen/Qwen2-7B-Instruct", "replicas": 1}
+            ),
+            model(replicas=1),
+            group(count=2),
+            tenancy("isolated", "alice"),
+        ),
+        "models[1].name",
+        r"'qwen-alice' would name objects of both models\[0\] and models\[1\]; rename one",
+    ),
+    "two tenants whose doors would have one name": (
+        both(
+            lambda c: c["models"].append(
+                {
+                    "name": "qwen-a",
+                    "model": "Qwen/Qwen2-7B-Instruct",
+                    "replicas": 1,
+                    "tenancy": {"kind": "salted", "tenants": ["b"]},
+                }
+            ),
+            model(replicas=1),
+            tenancy("salted", "a-b"),
+        ),
+        "models[1].tenancy.tenants",
+        r"'qwen-a-b' would name objects of both models\[0\] and models\[1\]",
+    ),
+    "more isolated replicas than GPUs": (
+        tenancy("isolated", "alice", "bob"),
+        "instance_groups[0].count",
+        r"2 x qwen-alice \(TP 1\), 2 x qwen-bob \(TP 1\) need 4 GPUs, .* Set count to 4",
+    ),
+    "system nodes too small for the doors": (
+        both(
+            model(tenancy={"kind": "salted", "tenants": [f"t{i}" for i in range(20)]}),
+            lambda c: c["models"].append(
+                {
+                    "name": "second",
+                    "model": "Qwen/Qwen2-7B-Instruct",
+                    "replicas": 2,
+                    "tenancy": {"kind": "salted", "tenants": [f"t{i}" for i in range(20)]},
+                }
+            ),
+            group(count=4),
+        ),
+        "kubernetes.system_group.count",
+        r"got 2; 2 routers, 80 doors, 1 Curvine masters .* ask for 6\.2 CPUs.* Use 3 x m7i",
+    ),
+    "isolated model larger than its GPU": (
+        both(model(model="Qwen/Qwen2.5-72B-Instruct", replicas=1), tenancy("isolated", "a", "b")),
+        "models[0].model",
+        r"does not fit 1 x L40S",
     ),
     "tensor parallel size above the node's GPUs": (
         model(tensor_parallel=4),

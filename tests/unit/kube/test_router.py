@@ -36,7 +36,7 @@ def args(router: RouterPlan, default_charts: dict[str, list[Object]]) -> list[st
 
 def test_one_router_per_model(plan: ServingPlan, charts: dict[str, list[Object]]) -> None:
     names = {item["metadata"]["name"] for item in of_kind(charts["router"], "Deployment")}
-    assert names == {router.name for router in plan.routers}
+    assert names - {door.name for door in plan.doors} == {router.name for router in plan.routers}
 
 
 def test_selector_finds_exactly_its_engine(
