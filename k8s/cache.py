@@ -11,20 +11,22 @@ from kascade.kube.curvine.csi import CurvineCsi
 from kascade.kube.curvine.master import CurvineMaster
 from kascade.kube.curvine.policies import CurvinePolicies
 from kascade.kube.curvine.worker import CurvineWorkers
+from kascade.kube.janitor import JanitorProgram
 from kascade.kube.verify import VerifyProgram
-from kascade.sizing.plan import CurvinePlan, EnginePlan, NetworkPlan
+from kascade.sizing.plan import CurvinePlan, EnginePlan, JanitorPlan, NetworkPlan
 
 
 class CacheChart(cdk8s.Chart):
-    """Curvine, the volumes' directories, the keys that seal them, the program that proves it."""
+    """Curvine, the volumes' directories, the keys that seal them, programs that look after it."""
 
-    def __init__(  # noqa: PLR0913 - four of its own, keyword-only
+    def __init__(  # noqa: PLR0913 - five of its own, keyword-only
         self,
         scope: Construct,
         construct_id: str,
         *,
         curvine: CurvinePlan,
         engines: tuple[EnginePlan, ...],
+        janitors: tuple[JanitorPlan, ...],
         taint_keys: tuple[str, ...],
         network: NetworkPlan,
     ) -> None:
@@ -35,6 +37,7 @@ class CacheChart(cdk8s.Chart):
             construct_id: Id of the chart and name of its file.
             curvine: The plan's slice.
             engines: All engines, for the keys that they read.
+            janitors: All janitors, for the program that they run.
             taint_keys: Taints of the GPU groups.
             network: Addresses of the VPC.
         """
@@ -53,4 +56,6 @@ class CacheChart(cdk8s.Chart):
         CurvineCsi(self, "Csi", curvine=curvine)
         if engines:
             VerifyProgram(self, "VerifyProgram", namespace=engines[0].namespace)
+        if janitors:
+            JanitorProgram(self, "JanitorProgram", namespace=janitors[0].namespace)
         CacheKeys(self, "Keys", engines=engines, image=curvine.jobs_image, network=network)

@@ -63,6 +63,7 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
         plan: The whole plan.
     """
     proofs = {verify.engine: verify for verify in plan.verifications}
+    janitors = {janitor.engine: janitor for janitor in plan.janitors}
     charts = Charts(
         platform=PlatformChart(app, "platform", platform=plan.platform),
         cache=_cache(app, plan),
@@ -74,6 +75,7 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
                 network=plan.network,
                 curvine=plan.curvine,
                 verify=proofs.get(engine.name),
+                janitor=janitors.get(engine.name),
             )
             for engine in plan.engines
         ),
@@ -110,6 +112,7 @@ def _cache(app: cdk8s.App, plan: ServingPlan) -> CacheChart | None:
         "cache",
         curvine=plan.curvine,
         engines=plan.engines,
+        janitors=plan.janitors,
         taint_keys=plan.platform.taint_keys,
         network=plan.network,
     )

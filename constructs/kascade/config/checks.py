@@ -43,7 +43,7 @@ _RESERVED_NAMES = frozenset({"default", "aws-hyperpod"})
 _RESERVED_MODEL_NAMES = frozenset({"default-deny", "allow-dns", "kascade-cache-keys"})
 """Names of other objects in the serving namespace."""
 
-_RESERVED_MODEL_ENDINGS = ("-router", "-pods", "-verify", "-verify-ingress")
+_RESERVED_MODEL_ENDINGS = ("-router", "-pods", "-verify", "-verify-ingress", "-janitor")
 """What a model's other objects add to its name."""
 
 _OWN_LABELS = ("kubernetes.io", "k8s.io", "sagemaker.amazonaws.com", "eks.amazonaws.com")
@@ -212,6 +212,15 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
             message=f"got {cache.chunk_size}; it must be a multiple of the block size "
             f"({cache.block_size}), or vLLM refuses to start",
             also_reads=(("cache", "block_size"),),
+        )
+    if cache.l2.kind != "none" and cache.l2.janitor.low_water >= cache.l2.janitor.high_water:
+        janitor = cache.l2.janitor
+        yield Problem(
+            path=("cache", "l2", "janitor", "low_water"),
+            message=f"got {janitor.low_water}, which is not below high_water "
+            f"({janitor.high_water}): the janitor deletes from the one down to the other. Lower "
+            "low_water, by 0.1 for instance",
+            also_reads=(("cache", "l2", "janitor", "high_water"),),
         )
     if config.router.strategy == "kvaware":
         yield Problem(

@@ -28,6 +28,10 @@ CACHE_VOLUME: Final = "cache"
 KEY_VOLUME: Final = "cache-key"
 SHM_VOLUME: Final = "shm"
 
+TEMP_PREFIX: Final = ".tmp-"
+"""Beginning of the directory, beside the chunk files, in which a pod writes before it publishes;
+the pod's name follows."""
+
 SHM_MOUNT: Final[Fields] = {"name": SHM_VOLUME, "mountPath": "/dev/shm"}  # noqa: S108 - shared memory
 
 _KEY_MOUNT: Final = "/var/run/kascade/cache-key"
@@ -174,7 +178,7 @@ def l2_adapter(l2: L2Plan) -> Fields:
         "base_path": l2.base_path,
         # One level, below base_path, other in every pod: with a common one, 47 of 120 stores of
         # two replicas failed and half-written files became visible.
-        "relative_tmp_dir": ".tmp-$(POD_NAME)",
+        "relative_tmp_dir": f"{TEMP_PREFIX}$(POD_NAME)",
         "shared": True,
         "num_workers": l2.workers,
         "max_capacity_gb": l2.capacity_gb,

@@ -67,20 +67,33 @@ CURVINE_CSI_MIB: Final = 4096
 CURVINE_CSI_CPU: Final = 250
 
 
+JANITOR_MIB: Final = 192
+"""Two Python processes of 20 and 30 MB measured, whatever the number of files. The rest is for the
+kernel's memory of files it has looked at, about 1 KiB each (assumed), which it gives back when the
+limit is reached."""
+
+JANITOR_CPU: Final = 50
+
+
 def curvine_worker_cpu(instance: InstanceType) -> int:
     """CPU request of a Curvine worker on an instance type."""
     small = instance.ram_gib <= SMALL_NODE_RAM_GIB
     return CURVINE_WORKER_SMALL_CPU if small else CURVINE_WORKER_CPU
 
 
-def daemons(instance: InstanceType, *, curvine: bool, tiered_storage: bool) -> tuple[Daemon, ...]:
-    """Every pod that stands on a node before any engine.
+def daemons(
+    instance: InstanceType, *, curvine: bool, tiered_storage: bool, janitor: bool = False
+) -> tuple[Daemon, ...]:
+    """Every pod that stands on a node before any engine, or may have to.
 
     Args:
         instance: The node's type.
         curvine: True when L2 is Curvine.
         tiered_storage: True when HyperPod's managed tier is on. Its daemon's RAM is the
             percentage, counted apart; here it only takes a pod slot.
+        janitor: True when each engine's shared directory has one. There is one pod for each engine
+            of the group, on whichever node has room. A group has no more engines than GPUs, so room
+            for one beside each GPU is enough, and does not change with the models.
 
     >>> from kascade.catalog.instances import INSTANCES
     >>> small = daemons(INSTANCES["ml.g6e.2xlarge"], curvine=True, tiered_storage=True)
@@ -137,6 +150,14 @@ def daemons(instance: InstanceType, *, curvine: bool, tiered_storage: bool) -> t
                     reason="our limit",
                 )
             )
+    if janitor:
+        one = Daemon(
+            name="janitor",
+            memory_mib=JANITOR_MIB,
+            cpu_millis=JANITOR_CPU,
+            reason="our limit; room beside each GPU, since any node may carry it",
+        )
+        found += [one] * instance.gpus
     if tiered_storage:
         found.append(
             Daemon(

@@ -18,6 +18,7 @@ from kascade.config.loader import read_config
 from kascade.config.model import (
     CurvineConfig,
     InstanceGroupConfig,
+    JanitorConfig,
     ModelConfig,
     ServingConfig,
 )
@@ -25,6 +26,7 @@ from kascade.errors import InvalidConfigError, Problem
 from kascade.sizing import engines as sizing_engines
 from kascade.sizing import host, network, pool
 from kascade.sizing.engines import EngineInput, L2Share
+from kascade.sizing.janitor import janitor_plan
 from kascade.sizing.nodes import Packing, pack
 from kascade.sizing.plan import (
     AddonPlan,
@@ -36,6 +38,7 @@ from kascade.sizing.plan import (
     EnginePlan,
     Figure,
     InstanceGroupPlan,
+    JanitorPlan,
     Namespaces,
     NetworkPlan,
     ObservabilityPlan,
@@ -78,6 +81,9 @@ ROUTER_TREE_MIB: Final = 288
 """Prefix tree of one engine at vllm-router's own bound: 2**25 entries of 8 bytes, and a little."""
 
 MASTER_CPU_MILLIS: Final = 1000
+
+CURVINE_FILESYSTEM: Final = "fuse"
+"""Type of a Curvine mount, or the beginning of it."""
 
 
 def plan_file(path: Path | str) -> ServingPlan:
@@ -255,11 +261,17 @@ class _Planner:
     def _curvine(self) -> CurvineConfig | None:
         return self.config.cache.l2 if self.config.cache.l2.kind == "curvine" else None
 
+    @property
+    def _janitor(self) -> JanitorConfig | None:
+        l2 = self.config.cache.l2
+        return None if l2.kind == "none" or not l2.janitor.enabled else l2.janitor
+
     def _daemons(self, group: _Group) -> tuple[host.Daemon, ...]:
         return host.daemons(
             group.instance,
             curvine=self._curvine is not None,
             tiered_storage=self.config.hyperpod.tiered_storage_percentage is not None,
+            janitor=self._janitor is not None,
         )
 
     def _pool_capacity(self, groups: Mapping[str, _Group]) -> None:
@@ -464,6 +476,7 @@ class _Planner:
                     also_reads=(("region",),),
                 )
             )
+        self._janitor_warnings()
         percentage = self.config.hyperpod.tiered_storage_percentage
         if percentage is not None:
             l2 = "Curvine" if self._curvine else "off"
@@ -490,6 +503,29 @@ class _Planner:
                     path=("images", "router"),
                     message=f"{IMAGES['router'].reference} is a nightly build, the only kind that "
                     "is published; build images/router and name it here before production",
+                )
+            )
+
+    def _janitor_warnings(self) -> None:
+        l2 = self.config.cache.l2
+        if l2.kind == "none":
+            return
+        path = ("cache", "l2", "janitor")
+        if not l2.janitor.enabled:
+            self.warnings.append(
+                Problem(
+                    path=(*path, "enabled"),
+                    message="nothing but age bounds the shared directories: LMCache evicts only "
+                    "what it wrote since its own start, and no longer once files have vanished",
+                )
+            )
+        elif l2.janitor.high_water < pool.EVICT_AT:
+            self.warnings.append(
+                Problem(
+                    path=(*path, "high_water"),
+                    message=f"got {l2.janitor.high_water}, below {pool.EVICT_AT} where LMCache "
+                    "evicts what was not used lately: the janitor comes first and deletes what is "
+                    "oldest, used or not",
                 )
             )
 
@@ -581,6 +617,7 @@ class _Planner:
             engines=tuple(engines),
             routers=routers,
             verifications=tuple(proof for proof in proofs if proof is not None),
+            janitors=self._janitors(engines),
             observability=self._observability(),
             tiers=tuple(row for engine in engines for row in _tiers(engine)),
             usd_per_hour=self._usd_per_hour(groups),
@@ -716,6 +753,17 @@ class _Planner:
             client_timeout_ms=sizing_engines.CLIENT_TIMEOUT_MS,
             worker_policy="robin" if equal else "load_based",
         )
+
+    def _janitors(self, engines: Sequence[EnginePlan]) -> tuple[JanitorPlan, ...]:
+        settings = self._janitor
+        if settings is None:
+            return ()
+        filesystem = CURVINE_FILESYSTEM if self._curvine else ""
+        planned = (
+            janitor_plan(engine, settings, image=self._image("jobs"), filesystem=filesystem)
+            for engine in engines
+        )
+        return tuple(one for one in planned if one is not None)
 
     def _router(self, engine: EnginePlan) -> RouterPlan:
         choice = CHOICES[self.config.router.strategy]

@@ -129,6 +129,7 @@ def make_plan(
         engines=(),
         routers=(),
         verifications=(),
+        janitors=(),
         observability=None,
         tiers=(),
         usd_per_hour=ZERO,

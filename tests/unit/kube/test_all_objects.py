@@ -31,7 +31,15 @@ from tests.unit.kube.rendered import (
 )
 
 KUBERNETES = "1.34"
-METRICS_PORTS = {"m-vllm", "m-lmcache", "m-cv-master", "m-cv-worker", "m-cv-fuse", "m-router"}
+METRICS_PORTS = {
+    "m-vllm",
+    "m-lmcache",
+    "m-cv-master",
+    "m-cv-worker",
+    "m-cv-fuse",
+    "m-router",
+    "m-janitor",
+}
 
 
 def test_every_object_fits_the_schema(objects: list[Object]) -> None:
@@ -78,7 +86,7 @@ def test_every_container_port_of_metrics_has_one_of_the_agreed_names(
         for port in item.get("ports", [])
     }
     assert {name for name in named if name.startswith("m-")} == METRICS_PORTS - (
-        set() if "cache" in charts else {"m-cv-master", "m-cv-worker", "m-cv-fuse"}
+        set() if "cache" in charts else {"m-cv-master", "m-cv-worker", "m-cv-fuse", "m-janitor"}
     )
     assert max(map(len, named)) <= 15
 
@@ -200,7 +208,7 @@ def test_only_pods_that_ask_the_api_server_have_a_token(
         if workload["metadata"]["namespace"] in closed
         and pod(workload)["automountServiceAccountToken"]
     }
-    assert with_token <= {"router", "csi-node", "csi-controller", "cache-keys"}
+    assert with_token <= {"router", "janitor", "csi-node", "csi-controller", "cache-keys"}
     for workload in of_kind(objects, *WORKLOADS):
         account = pod(workload).get("serviceAccountName")
         if account is not None:

@@ -102,6 +102,6 @@ class RoundProcess:
 
 
 def _hand_over(stdin: IO[bytes], line: bytes) -> None:
-    with suppress(BrokenPipeError):  # it ended at once; its exit code says so
-        with stdin:
-            stdin.write(line)
+    # It may have ended at once; its exit code says so.
+    with suppress(BrokenPipeError), stdin:
+        stdin.write(line)
