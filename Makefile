@@ -21,7 +21,7 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan synth diff deploy test tests rehearse e2e e2e-verify demo lint types layers format schema snapshots keep-release floor wheel \
+.PHONY: help plan synth diff deploy test tests rehearse e2e e2e-verify janitor-soak demo lint types layers format schema snapshots keep-release floor wheel \
   controlplane engine-env bench-env pins clean
 
 help: ## print the verbs
@@ -61,6 +61,9 @@ e2e: .venv/dev ## two real engines with their caches, the router and Prometheus,
 
 e2e-verify: .venv/dev ## the same system again: `kascade verify` passes it, and names each fault planted in it
 	@$(MOUNTING) $(RUN) -m pytest tests/e2e -m verify $(ARGS)
+
+janitor-soak: .venv/dev ## ten minutes of the janitor beside writers, 100,000 files; ARGS="--minutes 60" for longer
+	@$(RUN) -m tools.janitor_soak $(ARGS)
 
 demo: .venv/dev ## the same, kept up for a look: its URL and a live table of tokens per tier (config/laptop.yaml unless CONFIG is given)
 	@$(RUN) -m tools.local.demo $(if $(filter file,$(origin CONFIG)),config/laptop.yaml,$(QUOTED))

@@ -2,9 +2,9 @@
 
     python -m tools.janitor_soak --minutes 10
 
-It fills a folder with files of mixed age, starts the program as its pod does, and writer processes
-that publish files by renaming, rewrite old ones and evict some, as engines do. Everything is deleted
-at the end.
+It fills a folder with files of mixed age, starts the program as its pod does, and writers that
+publish files by renaming, rewrite old ones and evict some, as engines do. Everything is deleted at
+the end.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import queue
 import random
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Final
@@ -35,7 +37,7 @@ from kascade.programs.janitor import listing
 from kascade.programs.janitor.report import Report
 from kascade.programs.janitor.settings import Settings
 from kascade.programs.verify.client import UnreachableError, get_text
-from kascade.programs.verify.metrics import Metrics, parse
+from kascade.programs.verify.metrics import Page, parse
 from tools.servers import free_ports
 
 MARKER: Final = ".kascade-volume"
@@ -43,8 +45,27 @@ PREFIX: Final = ".tmp-"
 _DAY: Final = 86_400
 _SMALLEST, _LARGEST = 1024, 16 * 1024
 _GRACE_SECONDS: Final = 30
+_LEAST_ROUNDS: Final = 4
+_LEAST_CHECKED: Final = 100
+_PATIENCE: Final = 5
+"""Times as long as it shall last until a machine that is busy otherwise has done so many rounds."""
 
 PROGRAMS: Final = Path(listing.__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What the writers have in common.
+
+    Attributes:
+        stop: Set when they shall end.
+        lost: What must not have happened, in words.
+        checked: Fresh files that were looked for and found.
+    """
+
+    stop: Event
+    lost: multiprocessing.Queue[str]
+    checked: Synchronized[int]
 
 
 class SoakError(Exception):
@@ -115,21 +136,18 @@ def fill(folder: Path, files: int) -> int:
     return total
 
 
-# --- Writers ---------------------------------------------------------------------------------------
+# --- Writers --------------------------------------------------------------------------------------
 
 
-def write(
-    folder: Path, name: str, load: Load, stop: Event, found: multiprocessing.Queue[str]
-) -> None:
+def write(folder: Path, name: str, load: Load, shared: Shared) -> None:
     """Write, rewrite and evict as an engine does; look for every file while it is fresh."""
     chance = random.Random(name)  # noqa: S311 - not for secrets
     own = folder / f"{PREFIX}{name}"
-    recent: deque[tuple[float, Path]] = deque()
-    checked, written = 0, 0
+    recent: deque[tuple[float, Path, bool]] = deque()
     pause = 1 / load.files_per_second
     try:
         for number in itertools.count():
-            if stop.wait(pause):
+            if shared.stop.wait(pause):
                 break
             again = number % 10 == 0
             # One in ten is an old file of another's, which this makes a fresh one.
@@ -142,32 +160,30 @@ def write(
                 file.truncate(size)
             begun = time.time()
             part.replace(path)
-            written += size
-            recent.append((begun, path))
+            recent.append((begun, path, again))
             while recent and time.time() - recent[0][0] > load.fresh_seconds * 0.7:
-                age, seen = time.time() - recent[0][0], recent[0][1]
-                recent.popleft()
+                published, seen, common = recent.popleft()
+                age = time.time() - published
                 if not seen.exists() and age < load.fresh_seconds:
-                    found.put(f"lost: {seen.name}, {age:.1f} s old")
+                    shared.lost.put(f"{seen.name} is lost, {age:.1f} s old")
                     return
-                checked += 1
-                if chance.random() < 0.1:  # noqa: PLR2004 - one in ten is evicted by its engine
+                with shared.checked:
+                    shared.checked.value += 1
+                # One in ten of its own is evicted by its engine.
+                if not common and chance.random() < 0.1:  # noqa: PLR2004
                     seen.unlink(missing_ok=True)
     except OSError as error:
-        found.put(f"lost: {name} cannot write: {error}")
-        return
-    found.put(json.dumps({"checked": checked, "written": written}))
+        shared.lost.put(f"{name} cannot write: {error}")
 
 
-# --- An API server that knows the writers ----------------------------------------------------------
+# --- An API server that knows the writers ---------------------------------------------------------
 
 
 @contextlib.contextmanager
 def api(names: list[str]) -> Iterator[str]:
     """List the writers as pods."""
-    page = json.dumps(
-        {"metadata": {}, "items": [{"metadata": {"name": n}} for n in names]}
-    ).encode()
+    items = [{"metadata": {"name": name}} for name in names]
+    page = json.dumps({"metadata": {}, "items": items}).encode()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -188,7 +204,7 @@ def api(names: list[str]) -> Iterator[str]:
         server.server_close()
 
 
-# --- The run ----------------------------------------------------------------------------------------
+# --- The run --------------------------------------------------------------------------------------
 
 
 def soak(folder: Path, load: Load) -> Result:
@@ -209,9 +225,9 @@ def soak(folder: Path, load: Load) -> Result:
         (folder / f"{PREFIX}{name}").mkdir()
     result.listed_per_second = _listing_speed(folder)
     context = multiprocessing.get_context("spawn")
-    stop, found = context.Event(), context.Queue()
+    shared = Shared(stop=context.Event(), lost=context.Queue(), checked=context.Value("q", 0))
     writers = [
-        context.Process(target=write, args=(folder, name, load, stop, found), daemon=True)
+        context.Process(target=write, args=(folder, name, load, shared), daemon=True)
         for name in names
     ]
     (port,) = free_ports(1)
@@ -236,10 +252,9 @@ def soak(folder: Path, load: Load) -> Result:
         for writer in writers:
             writer.start()
         try:
-            _watch(folder, load, janitor, f"http://127.0.0.1:{port}/metrics", found, result)
+            _watch(folder, load, janitor, f"http://127.0.0.1:{port}/metrics", shared, result)
         finally:
-            stop.set()
-            told = [found.get(timeout=_GRACE_SECONDS) for _ in writers]
+            shared.stop.set()
             for writer in writers:
                 writer.join(_GRACE_SECONDS)
             begun = time.monotonic()
@@ -248,11 +263,8 @@ def soak(folder: Path, load: Load) -> Result:
     if time.monotonic() - begun > 2 + load.interval_seconds:
         msg = f"the janitor took {time.monotonic() - begun:.1f} s to end"
         raise SoakError(msg)
-    for line in told:
-        if line.startswith("lost"):
-            raise SoakError(line)
-        result.checked += json.loads(line)["checked"]
-    _judge(result, load, [name for name in names if not (folder / f"{PREFIX}{name}").is_dir()])
+    _nothing_lost(shared)
+    _judge(result, [name for name in names if not (folder / f"{PREFIX}{name}").is_dir()])
     return result
 
 
@@ -271,26 +283,31 @@ def _listing_speed(folder: Path) -> float:
     return found.files / (time.monotonic() - begun)
 
 
-def _watch(
+def _watch(  # noqa: PLR0913, PLR0917
     folder: Path,
     load: Load,
     janitor: subprocess.Popen[bytes],
     url: str,
-    found: multiprocessing.Queue[str],
+    shared: Shared,
     result: Result,
 ) -> None:
     process = psutil.Process(janitor.pid)
     begun, number, next_dead, first = time.monotonic(), 0, 0.0, True
     rate = load.writers * load.files_per_second * _LARGEST
-    while time.monotonic() - begun < load.seconds:
+    while (
+        (passed := time.monotonic() - begun) < load.seconds
+        or result.rounds < _LEAST_ROUNDS
+        or result.checked < _LEAST_CHECKED
+    ):
+        if passed > _PATIENCE * load.seconds:
+            msg = f"{result.rounds} rounds and {result.checked} looks in {passed:.0f} s"
+            raise SoakError(msg)
         time.sleep(0.5)
         if janitor.poll() is not None:
             msg = f"the janitor ended with {janitor.returncode}"
             raise SoakError(msg)
-        if not found.empty():
-            line = found.get()
-            found.put(line)
-            raise SoakError(line)
+        _nothing_lost(shared)
+        result.checked = shared.checked.value
         result.peak_rss_mib = max(result.peak_rss_mib, _memory(process) / 2**20)
         try:
             page = parse(get_text(url))
@@ -319,6 +336,11 @@ def _watch(
     result.dead_directories = number - len(list(folder.glob(f"{PREFIX}dead-*")))
 
 
+def _nothing_lost(shared: Shared) -> None:
+    with contextlib.suppress(queue.Empty):
+        raise SoakError(shared.lost.get_nowait())
+
+
 def _cached(folder: Path) -> Iterator[Path]:
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -328,7 +350,7 @@ def _cached(folder: Path) -> Iterator[Path]:
                     yield Path(entry.path)
 
 
-def _take(page: Metrics, result: Result) -> None:
+def _take(page: Page, result: Result) -> None:
     result.rounds = int(page.total("kascade_janitor_rounds_total", result="success"))
     result.deleted_files = int(page.total("kascade_janitor_deleted_files_total", reason="mark"))
     result.errors = {
@@ -358,12 +380,9 @@ def _memory(process: psutil.Process) -> int:
     return total
 
 
-def _judge(result: Result, load: Load, lost: list[str]) -> None:
+def _judge(result: Result, lost: list[str]) -> None:
     if lost:
         msg = f"directories of living pods are gone: {', '.join(lost)}"
-        raise SoakError(msg)
-    if result.rounds < 2:  # noqa: PLR2004 - one to start with, one beside writers
-        msg = f"only {result.rounds} rounds in {load.seconds:g} s"
         raise SoakError(msg)
     if result.over_high > result.burst:
         msg = f"{result.over_high} bytes above the high mark, a burst is {result.burst}"

@@ -50,16 +50,17 @@ def delete_oldest(  # noqa: PLR0913 - keyword-only but for two
     """Delete files in the given order until so many bytes are gone.
 
     Returns:
-        Bytes that are gone.
+        How many files are gone; some may have been empty.
     """
-    gone = 0
+    files_gone, bytes_gone = 0, 0
     for found in files:
-        if gone >= excess or report.errors["unlink"] >= MOST_FAILURES:
+        if bytes_gone >= excess or report.errors["unlink"] >= MOST_FAILURES:
             break
         pace.step()
         if delete_file(directory, found, reason=reason, report=report):
-            gone += found.size
-    return gone
+            files_gone += 1
+            bytes_gone += found.size
+    return files_gone
 
 
 def delete_temp_directory(directory: int, name: str, *, report: Report, pace: Pace) -> None:
