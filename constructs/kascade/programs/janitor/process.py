@@ -48,8 +48,6 @@ class RoundProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(package.parent)},
-            # A signal to the watcher's group is the watcher's to hand on.
-            start_new_session=True,
         )
         self._begun = self._heard = time.monotonic()
         stdin, stdout = self._process.stdin, self._process.stdout
