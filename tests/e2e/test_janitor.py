@@ -108,9 +108,7 @@ def test_above_its_mark_the_oldest_files_go_and_answers_stay_right(
     computed_new = compute_and_store(system, one, new)
     later = chunk_files(system) - earlier
     assert len(later) == CHUNKS
-    size = next(iter(later)).stat().st_size
-    everything = (len(earlier) + CHUNKS) * size
-    low = CHUNKS * size
+    everything, low = (sum(f.stat().st_size for f in some) for some in (earlier | later, later))
     run(system, interval_seconds=0.5, fresh_seconds=0, high_bytes=everything - 1, low_bytes=low)
     assert chunk_files(system) == later
     assert total(system, "bytes") == low
