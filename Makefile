@@ -21,7 +21,7 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan synth diff deploy test tests rehearse e2e e2e-long demo lint types layers format schema snapshots keep-release floor wheel \
+.PHONY: help plan synth diff deploy test tests rehearse e2e e2e-long janitor-soak demo lint types layers format schema snapshots keep-release floor wheel \
   controlplane engine-env bench-env pins clean
 
 help: ## print the verbs
@@ -62,6 +62,9 @@ e2e: .venv/dev ## two real engines with their caches, the router and Prometheus,
 
 e2e-long: .venv/dev ## the same system again, for what mostly waits: the faults that `kascade verify` has to name, a hung disk, a frozen engine
 	@$(MOUNTING) $(RUN) -m pytest tests/e2e -m long $(ARGS)
+
+janitor-soak: .venv/dev ## ten minutes of the janitor beside writers, 100,000 files; ARGS="--minutes 60" for longer
+	@$(RUN) -m tools.janitor_soak $(ARGS)
 
 demo: .venv/dev ## the same, kept up for a look: its URL and a live table of tokens per tier (config/laptop.yaml unless CONFIG is given)
 	@$(RUN) -m tools.local.demo $(if $(filter file,$(origin CONFIG)),config/laptop.yaml,$(QUOTED))

@@ -12,18 +12,19 @@ from kascade.kube.curvine.csi import CurvineCsi
 from kascade.kube.curvine.master import CurvineMaster
 from kascade.kube.curvine.policies import CurvinePolicies
 from kascade.kube.curvine.worker import CurvineWorkers
+from kascade.kube.janitor import JanitorProgram
 from kascade.kube.l2.directories import CacheDirectories
 from kascade.kube.verify import VerifyProgram
-from kascade.sizing.plan import CurvinePlan, DirectoriesPlan, EnginePlan, NetworkPlan
+from kascade.sizing.plan import CurvinePlan, DirectoriesPlan, EnginePlan, JanitorPlan, NetworkPlan
 
 
 class CacheChart(cdk8s.Chart):
-    """Curvine or directories, the keys that seal blocks, the program that proves it.
+    """Curvine or directories, the keys that seal blocks, programs that look after it.
 
     HyperPod's managed tier needs neither of the first two: its daemon is on every node already.
     """
 
-    def __init__(  # noqa: PLR0913 - six of its own, keyword-only
+    def __init__(  # noqa: PLR0913 - seven of its own, keyword-only
         self,
         scope: Construct,
         construct_id: str,
@@ -31,6 +32,7 @@ class CacheChart(cdk8s.Chart):
         curvine: CurvinePlan | None,
         directories: DirectoriesPlan | None,
         engines: tuple[EnginePlan, ...],
+        janitors: tuple[JanitorPlan, ...],
         taint_keys: tuple[str, ...],
         network: NetworkPlan,
         jobs_image: str,
@@ -43,6 +45,7 @@ class CacheChart(cdk8s.Chart):
             curvine: The plan's slice, where L2 is Curvine.
             directories: The plan's slice, where L2 is a directory of another file system.
             engines: All engines, for the keys that they read.
+            janitors: All janitors, for the program that they run.
             taint_keys: Taints of the GPU groups.
             network: Addresses of the VPC.
             jobs_image: Any image with a Python 3.
@@ -54,6 +57,8 @@ class CacheChart(cdk8s.Chart):
             CacheDirectories(self, "Directories", directories=directories, image=jobs_image)
         if engines:
             VerifyProgram(self, "VerifyProgram", namespace=engines[0].namespace)
+        if janitors:
+            JanitorProgram(self, "JanitorProgram", namespace=janitors[0].namespace)
         CacheKeys(self, "Keys", engines=engines, image=jobs_image, network=network)
 
     def _add_curvine(

@@ -66,6 +66,7 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
         plan: The whole plan.
     """
     proofs = {verify.engine: verify for verify in plan.verifications}
+    janitors = {janitor.engine: janitor for janitor in plan.janitors}
     charts = Charts(
         platform=PlatformChart(app, "platform", platform=plan.platform),
         cache=_cache(app, plan),
@@ -77,6 +78,7 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
                 network=plan.network,
                 curvine=plan.curvine,
                 verify=proofs.get(engine.name),
+                janitor=janitors.get(engine.name),
             )
             for engine in plan.engines
         ),
@@ -117,6 +119,7 @@ def _cache(app: cdk8s.App, plan: ServingPlan) -> CacheChart | None:
         curvine=plan.curvine,
         directories=plan.directories,
         engines=plan.engines,
+        janitors=plan.janitors,
         taint_keys=plan.platform.taint_keys,
         network=plan.network,
         jobs_image=plan.jobs_image,

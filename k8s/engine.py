@@ -7,15 +7,23 @@ from constructs import Construct
 
 from kascade.kube.curvine.volumes import CurvineVolume
 from kascade.kube.engine import Engine
+from kascade.kube.janitor import Janitor
 from kascade.kube.verify import Verify
 from kascade.kube.weights import BucketWeights
-from kascade.sizing.plan import CurvineL2Plan, CurvinePlan, EnginePlan, NetworkPlan, VerifyPlan
+from kascade.sizing.plan import (
+    CurvineL2Plan,
+    CurvinePlan,
+    EnginePlan,
+    JanitorPlan,
+    NetworkPlan,
+    VerifyPlan,
+)
 
 
 class EngineChart(cdk8s.Chart):
-    """One model's engines with their LMCache servers, their volume, and the proof of sharing."""
+    """One model's engines, their volume, what keeps it in bounds, and the proof of sharing."""
 
-    def __init__(  # noqa: PLR0913 - four of its own, keyword-only
+    def __init__(  # noqa: PLR0913 - five of its own, keyword-only
         self,
         scope: Construct,
         construct_id: str,
@@ -24,6 +32,7 @@ class EngineChart(cdk8s.Chart):
         network: NetworkPlan,
         curvine: CurvinePlan | None = None,
         verify: VerifyPlan | None = None,
+        janitor: JanitorPlan | None = None,
     ) -> None:
         """Compose the chart.
 
@@ -34,6 +43,7 @@ class EngineChart(cdk8s.Chart):
             network: Addresses of the VPC.
             curvine: The pool; needed when the engine's L2 is Curvine.
             verify: The proof; None for an engine without L2.
+            janitor: What bounds the volume; None without, or turned off.
         """
         super().__init__(scope, construct_id)
         l2 = engine.lmcache.l2
@@ -45,3 +55,5 @@ class EngineChart(cdk8s.Chart):
         Engine(self, "Engine", engine=engine, network=network)
         if verify is not None:
             Verify(self, "Verify", verify=verify)
+        if janitor is not None:
+            Janitor(self, "Janitor", janitor=janitor, network=network)

@@ -26,6 +26,7 @@ _ORDER = (
     "test_cascade",
     "test_tenancy",
     "test_faults",
+    "test_janitor",
     "test_engines",
     "test_sealing",
     "test_verify",
@@ -128,6 +129,6 @@ def _list_substitutions(system: LocalSystem) -> list[str]:
     lines = [f"{one.name}: {one.reason}" for one in SUBSTITUTIONS]
     lines += [f"{part}: {reason}" for part, reason in NOT_CARRIED_OVER.items()]
     for index, pod in enumerate(system.rendered):
-        if index in (0, len(system.rendered) - 1):
+        if pod.name.endswith("-0"):
             lines += [f"  {pod.name}.{line}" for line in differences(pod, system.place(pod, index))]
     return lines

@@ -125,7 +125,7 @@ def test_the_router_sends_a_prefix_where_it_is(system: LocalSystem) -> None:
 
 def test_prometheus_finds_every_pod(system: LocalSystem) -> None:
     """By the scrape configuration that the managed collector gets."""
-    wanted = {("router", "tiny-router-0")}
+    wanted = {("router", "tiny-router-0"), ("janitor", "tiny-janitor-0")}
     wanted |= {(job, r.name) for job in ("vllm", "lmcache") for r in system.target.replicas}
 
     def up() -> set[tuple[str, str]]:

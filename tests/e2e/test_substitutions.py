@@ -33,6 +33,13 @@ EXPECTED = {
         "vllm: VLLM_CPU_OMP_THREADS_BIND=0-1 added",
         "vllm: OMP_NUM_THREADS=2 added",
     ],
+    "tiny-janitor-0": [
+        "janitor: --directory=/mnt/kv -> --directory=/here/cache",
+        "janitor: --filesystem=fuse left out",
+        "janitor: --host=0.0.0.0 -> --host=127.88.0.11",
+        "janitor: --api-url=http://127.88.0.1:6443 added",
+        "janitor: PYTHONPATH=/opt/kascade -> PYTHONPATH=/here",
+    ],
     "tiny-router-0": [
         "router: --host=0.0.0.0 -> --host=127.88.0.11",
         "router: --prometheus-host=0.0.0.0 -> --prometheus-host=127.88.0.11",
@@ -48,6 +55,7 @@ def place(volumes: list[str]) -> Place:
         address="127.88.0.11",
         volumes={name: here / name for name in volumes},
         kubeconfig=here / "kubeconfig",
+        api_url="http://127.88.0.1:6443",
         cores=2,
     )
 

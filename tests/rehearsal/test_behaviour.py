@@ -104,7 +104,8 @@ def test_another_replica_count_touches_its_own_model_alone(
 ) -> None:
     """One replica fewer of the first model: that engine is let go, and nobody else restarts.
 
-    The model's router is resized, since its memory and its limit of requests count the engines.
+    The model's router is resized, since its memory and its limit of requests count the engines, and
+    so do the marks of its janitor.
     """
     engine, router = rendered.plan.engines[0], rendered.plan.routers[0]
 
@@ -117,7 +118,7 @@ def test_another_replica_count_touches_its_own_model_alone(
     before = restored.versions(rendered)
     restored.apply(fewer)
     place = ("-n", engine.namespace, "--timeout=60s")
-    for name in (engine.name, router.name):
+    for name in (engine.name, router.name, f"{engine.name}-janitor"):
         restored.kubectl("rollout", "status", f"deployment/{name}", *place)
     assert restored.within(
         lambda: len(engine_pods(restored, engine.name)) == engine.replicas - 1, 30
@@ -129,10 +130,12 @@ def test_another_replica_count_touches_its_own_model_alone(
         if before[key] != version and "/PodDisruptionBudget/" not in key
     }
     assert changed == {
-        f"{engine.namespace}/Deployment/{name}" for name in (engine.name, router.name)
+        f"{engine.namespace}/Deployment/{name}"
+        for name in (engine.name, router.name, f"{engine.name}-janitor")
     }
     gone = [name for uid, name in pods_before.items() if uid not in _pods(restored)]
-    assert gone.count(engine.name) == 1
+    # One replica, and the janitor, which is an instance of the same name.
+    assert gone.count(engine.name) == 2
     assert set(gone) == {engine.name, router.name}
 
 

@@ -36,6 +36,7 @@ MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 HYPERPOD, NODEGROUP = "AWS::SageMaker::Cluster", "AWS::EKS::Nodegroup"
 ENGINE: Key = ("Deployment", NAME, "qwen2-7b")
 ROUTER: Key = ("Deployment", NAME, "qwen2-7b-router")
+JANITOR: Key = ("Deployment", NAME, "qwen2-7b-janitor")
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +267,7 @@ def test_more_replicas_on_more_nodes(story: Story) -> None:
         effect = story.change(edit)
         assert effect.aws == {("update", HYPERPOD)}
         assert effect.replaced == {}
-        assert effect.objects.changed == {ENGINE, ROUTER}
+        assert effect.objects.changed == {ENGINE, ROUTER, JANITOR}
         assert not effect.objects.created | effect.objects.deleted
         assert story.live(*ENGINE)["spec"]["replicas"] == 3
         last = story.heard[-1]

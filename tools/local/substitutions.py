@@ -25,12 +25,14 @@ class Place:
         address: Its own loopback address, in the place of a pod's.
         volumes: Name of a volume to the folder that stands in for it.
         kubeconfig: How its programs find the API that lists pods.
+        api_url: The same API, for a program that reads no kubeconfig.
         cores: Cores that one engine computes on.
     """
 
     address: str
     volumes: Mapping[str, Path]
     kubeconfig: Path
+    api_url: str
     cores: int
 
 
@@ -124,6 +126,11 @@ def _engine_transfer(container: Container, place: Place) -> Container:  # noqa: 
     return edit_json(container, _TRANSFER, edit)
 
 
+def _any_mount(container: Container, place: Place) -> Container:  # noqa: ARG001
+    kept = (word for word in container.argv if not word.startswith("--filesystem="))
+    return replace(container, argv=tuple(kept))
+
+
 SUBSTITUTIONS: Final = (
     Substitution(
         container=None,
@@ -175,6 +182,30 @@ SUBSTITUTIONS: Final = (
         name="API server",
         reason="a pod's service account names the API server; here a kubeconfig does",
         change=lambda container, place: _with(container, KUBECONFIG=str(place.kubeconfig)),
+    ),
+    Substitution(
+        container="janitor",
+        name="API server",
+        reason="a pod's service account names the API server; here a URL does",
+        change=lambda container, place: _with(container, f"--api-url={place.api_url}"),
+    ),
+    Substitution(
+        container="janitor",
+        name="mount",
+        reason="it touches no directory that is not mounted by FUSE, and a folder is not; its "
+        "marker is asked for as ever",
+        change=_any_mount,
+    ),
+    Substitution(
+        container="janitor",
+        name="program",
+        reason="Python looks for the program above where its ConfigMap is mounted; a folder stands "
+        "in for that mount",
+        change=lambda container, place: (
+            _with(container, PYTHONPATH=str(place.volumes["program"].parent))
+            if "program" in place.volumes
+            else container
+        ),
     ),
 )
 """Every difference there is, in the order in which they are applied."""

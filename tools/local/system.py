@@ -24,6 +24,7 @@ from kascade import ServingPlan, plan_file
 from kascade.config.loader import read_config
 from kascade.errors import KascadeError
 from kascade.kube._labels import LMCACHE_PORT, ROUTER_PORT, VLLM_PORT
+from kascade.kube.l2.guards import MARKER
 from kascade.observability.scrape import scrape_configuration
 from kascade.programs.verify.target import Replica, Target
 from kascade.sizing.plan import CurvineL2Plan
@@ -44,6 +45,8 @@ _NETWORKS: Final = range(1, 250)
 _FIRST_POD: Final = 11
 _START_SECONDS: Final = 300
 _SCRAPE_SECONDS: Final = 2
+_RUN: Final = frozenset({"vllm", "janitor", "router"})
+"""Pods with one of these containers."""
 
 
 class LocalError(KascadeError):
@@ -133,9 +136,9 @@ class LocalSystem:
 
     @property
     def rendered(self) -> list[Pod]:
-        """The engines' and the router's pods, as rendered."""
+        """The pods of the engines, their janitor and the router, as rendered."""
         found = pods(self.deployment.objects)
-        return [pod for pod in found if {"vllm", "router"} & {c.name for c in pod.containers}]
+        return [pod for pod in found if _RUN & {c.name for c in pod.containers}]
 
     def place(self, pod: Pod, index: int) -> Place:
         """Say where a pod stands here; makes the folders of its volumes."""
@@ -143,6 +146,7 @@ class LocalSystem:
             address=f"{self._network}.{_FIRST_POD + index}",
             volumes={name: self._volume(pod, name, source) for name, source in pod.volumes.items()},
             kubeconfig=self._kubeconfig,
+            api_url=self._api.url,
             cores=len(os.sched_getaffinity(0)),
         )
 
@@ -218,6 +222,12 @@ class LocalSystem:
         return found
 
     @property
+    def janitor(self) -> RunningPod:
+        """The pod of the janitor."""
+        (found,) = (pod for pod in self.pods.values() if _has(pod, "janitor"))
+        return found
+
+    @property
     def cache_directory(self) -> Path | None:
         """The volume of L2, or None without one."""
         l2 = self.deployment.plan.engines[0].lmcache.l2
@@ -284,11 +294,28 @@ class LocalSystem:
         folder = self.folder / "pods" / pod.name / name
         if claim := source.get("persistentVolumeClaim"):
             folder = self.folder / "volumes" / str(claim["claimName"])
+            folder.mkdir(parents=True, exist_ok=True)
+            # In the place of the bootstrap Job.
+            (folder / MARKER).touch()
         elif secret := source.get("secret"):
             folder = self.folder / "secrets" / str(secret["secretName"])
             self._write_secret(folder, [item["path"] for item in secret["items"]])
+        elif config := source.get("configMap"):
+            # Python names a package after the folder it lies in.
+            folder /= Path(_mount_path(pod, name)).name
+            self._write_config(folder, str(config["name"]))
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    def _write_config(self, folder: Path, name: str) -> None:
+        (found,) = (
+            one
+            for one in self.deployment.objects
+            if one["kind"] == "ConfigMap" and one["metadata"]["name"] == name
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in found["data"].items():
+            (folder / file).write_text(text)
 
     def _write_secret(self, folder: Path, names: list[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -353,6 +380,15 @@ def running(
 
 def _has(pod: RunningPod, container: str) -> bool:
     return any(one.name == container for one in pod.pod.containers)
+
+
+def _mount_path(pod: Pod, volume: str) -> str:
+    return next(
+        path
+        for container in pod.containers
+        for path, name in container.mounts.items()
+        if name == volume
+    )
 
 
 def _url(pod: RunningPod, container: str, port: str) -> str:

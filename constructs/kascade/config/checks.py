@@ -9,7 +9,13 @@ from kascade.catalog.instances import INSTANCES
 from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
 from kascade.catalog.models import MODELS
 from kascade.catalog.regions import REGIONS
-from kascade.config.model import MAX_MODEL_NAME, ModelConfig, ServingConfig
+from kascade.config.model import (
+    MAX_MODEL_NAME,
+    CurvineConfig,
+    DirectoryConfig,
+    ModelConfig,
+    ServingConfig,
+)
 from kascade.errors import ConfigPath, Problem, format_path
 
 _MAX_BUCKET_NAME = 63
@@ -50,6 +56,7 @@ _RESERVED_MODEL_ENDINGS = (
     "-verify",
     "-verify-ingress",
     "-door",
+    "-janitor",
 )
 """What a model's other objects add to its name."""
 
@@ -297,6 +304,15 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
             message=f"got {cache.chunk_size}; it must be a multiple of the block size "
             f"({cache.block_size}), or vLLM refuses to start",
             also_reads=(("cache", "block_size"),),
+        )
+    janitor = cache.l2.janitor if isinstance(cache.l2, CurvineConfig | DirectoryConfig) else None
+    if janitor is not None and janitor.low_water >= janitor.high_water:
+        yield Problem(
+            path=("cache", "l2", "janitor", "low_water"),
+            message=f"got {janitor.low_water}, which is not below high_water "
+            f"({janitor.high_water}): the janitor deletes from the one down to the other. Lower "
+            "low_water, by 0.1 for instance",
+            also_reads=(("cache", "l2", "janitor", "high_water"),),
         )
     if config.router.strategy == "kvaware":
         yield Problem(

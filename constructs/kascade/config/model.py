@@ -134,6 +134,7 @@ BucketName = Annotated[str, AfterValidator(_bucket)]
 Folders = Annotated[str, AfterValidator(_folders)]
 KeyArn = Annotated[str, _matching(_KEY_ARN, "the ARN of a KMS key (arn:aws:kms:...:key/...)")]
 SecretName = Annotated[str, _matching(_SECRET, "the name of a Kubernetes Secret")]
+Share = Annotated[float, Field(strict=True, ge=0.1, le=1.0, allow_inf_nan=False)]
 
 TagKey = Annotated[
     str, _matching(_TAG_KEY, "a tag key (1 to 128 letters, digits or _.:/=+@- , not `aws:`)")
@@ -471,6 +472,31 @@ _INTEGRITY = (
 )
 
 
+class JanitorConfig(Block):
+    """What keeps each shared directory of L2 below a mark, and clears what dead pods left."""
+
+    enabled: Switch = Field(
+        default=True,
+        description="False leaves it out. Then nothing but age bounds what restarted replicas "
+        "leave behind.",
+    )
+    high_water: Share = Field(
+        default=0.95,
+        description="Share of what the replicas of a model may write together. Above it the oldest "
+        "files are deleted.",
+    )
+    low_water: Share = Field(default=0.85, description="Share at which it stops deleting.")
+    fresh_seconds: Whole = Field(
+        default=600,
+        ge=60,
+        le=86400,
+        description="Files and directories younger than this are never deleted.",
+    )
+    interval_seconds: Whole = Field(
+        default=60, ge=10, le=3600, description="Pause between two rounds."
+    )
+
+
 class CurvineConfig(Block):
     """L2 on Curvine: the NVMe of all nodes as one directory."""
 
@@ -491,10 +517,14 @@ class CurvineConfig(Block):
         default=24,
         ge=1,
         le=8760,
-        description="Age at which Curvine deletes a cached block. It is what bounds the files that "
-        "restarted replicas leave behind, so the pool must hold this many hours of new blocks.",
+        description="Age at which Curvine deletes a cached block, used or not. With the janitor "
+        "off it alone bounds the files that restarted replicas leave behind, and the pool must "
+        "hold this many hours of new blocks.",
     )
     integrity: Integrity = Field(default="aesgcm", description=_INTEGRITY)
+    janitor: JanitorConfig = Field(
+        default=JanitorConfig(), description="What bounds each model's directory."
+    )
 
 
 class ManagedConfig(Block):
@@ -534,6 +564,9 @@ class DirectoryConfig(Block):
         "the network alone.",
     )
     integrity: Integrity = Field(default="aesgcm", description=_INTEGRITY)
+    janitor: JanitorConfig = Field(
+        default=JanitorConfig(), description="What bounds each model's directory."
+    )
 
 
 class NoL2Config(Block):

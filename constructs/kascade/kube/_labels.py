@@ -14,6 +14,7 @@ MASTER_PORT: Final = "m-cv-master"
 WORKER_PORT: Final = "m-cv-worker"
 FUSE_PORT: Final = "m-cv-fuse"
 ROUTER_PORT: Final = "m-router"
+JANITOR_PORT: Final = "m-janitor"
 
 INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 """HyperPod writes the type with its ``ml.`` prefix here."""

@@ -107,7 +107,7 @@ class Router(Construct):
         plan = self._plan
         pod: Fields = {
             "serviceAccountName": self._meta.name,
-            # The only pods of the namespace with a token: discovery asks the API server.
+            # Discovery asks the API server; of all other pods here only the janitors have a token.
             "automountServiceAccountToken": True,
             "enableServiceLinks": False,
             "priorityClassName": ENGINE_PRIORITY,

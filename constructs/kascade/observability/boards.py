@@ -186,8 +186,8 @@ _L2_ROW = Row(
             f"1 - {share(gauge(m.POOL_AVAILABLE), gauge(m.POOL_CAPACITY))}",
             unit=_RATIO,
             bad_from=0.9,
-            why="Share of the workers' NVMe pool in use. Engines evict what they wrote; "
-            "blocks of pods that are gone leave with their time to live.",
+            why="Share of the workers' NVMe pool in use. Engines evict what they wrote; what pods "
+            "that are gone have left goes when the janitor's mark or its time to live comes.",
         ),
         number(
             "Files",
@@ -255,6 +255,31 @@ _L2_ROW = Row(
             unit=_BYTES_PER_SECOND,
             why="Bytes per second through each node's worker. One node far above the others "
             "holds the popular prefixes.",
+        ),
+        number(
+            "Stuck janitors",
+            gauge(m.JANITOR_STUCK),
+            unit=_COUNT,
+            bad_from=1,
+            why="Rounds that got no answer from the mount and could not be ended. Engines on that "
+            "node hang on the same mount.",
+        ),
+        chart(
+            "Shared directory",
+            {
+                "{{model}}": gauge(m.DIRECTORY_BYTES, using="max", by="model"),
+                "{{model}}, mark": gauge(m.DIRECTORY_HIGH_BYTES, using="max", by="model"),
+            },
+            unit=_BYTES,
+            why="Size of all cached files, and the mark above which the oldest are deleted. "
+            "Lasting above it, they are too young, or the janitor does not get through.",
+        ),
+        chart(
+            "Deleted by the janitor",
+            {"{{reason}}": rate(m.JANITOR_DELETED_FILES, by="reason")},
+            unit=_PER_SECOND,
+            why="mark: the directory was above its mark. disk: the pool was. unreadable: blocks "
+            "lost with a worker. dead_pod: leftovers of pods that are gone.",
         ),
         chart(
             "FUSE errors",

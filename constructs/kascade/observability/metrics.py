@@ -24,6 +24,7 @@ class Component(StrEnum):
     VLLM = "vllm"
     LMCACHE = "lmcache"
     ROUTER = "router"
+    JANITOR = "janitor"
     CURVINE_MASTER = "curvine-master"
     CURVINE_WORKER = "curvine-worker"
     CURVINE_FUSE = "curvine-fuse"
@@ -31,7 +32,12 @@ class Component(StrEnum):
     @property
     def serves_one_model(self) -> bool:
         """True when each pod of the component belongs to a model."""
-        return self in (Component.VLLM, Component.LMCACHE, Component.ROUTER)
+        return self in (
+            Component.VLLM,
+            Component.LMCACHE,
+            Component.ROUTER,
+            Component.JANITOR,
+        )
 
 
 class Source(StrEnum):
@@ -89,6 +95,17 @@ def _router(name: str, kind: Kind, unit: str, *labels: str) -> Metric:
         unit=unit,
         component=Component.ROUTER,
         source=Source.LISTED,
+        labels=labels,
+    )
+
+
+def _janitor(name: str, kind: Kind, unit: str, *labels: str) -> Metric:
+    return Metric(
+        name=f"kascade_janitor_{name}",
+        kind=kind,
+        unit=unit,
+        component=Component.JANITOR,
+        source=Source.RECORDED,
         labels=labels,
     )
 
@@ -167,6 +184,13 @@ FUSE_ERRORS = _curvine(
     Component.CURVINE_FUSE, "errors_total", Kind.COUNTER, "errors", "opcode", "kind", "errno"
 )
 FUSE_HEALTH = _curvine(Component.CURVINE_FUSE, "kernel_fd_health", Kind.GAUGE, "boolean")
+
+# --- The shared directory's janitor --------------------------------------------------------------
+
+DIRECTORY_BYTES = _janitor("bytes", Kind.GAUGE, "bytes")
+DIRECTORY_HIGH_BYTES = _janitor("high_bytes", Kind.GAUGE, "bytes")
+JANITOR_DELETED_FILES = _janitor("deleted_files_total", Kind.COUNTER, "files", "reason")
+JANITOR_STUCK = _janitor("stuck", Kind.GAUGE, "boolean")
 
 # --- Router ------------------------------------------------------------------------------------
 

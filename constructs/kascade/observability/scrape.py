@@ -20,6 +20,7 @@ PORTS: Mapping[Component, str] = {
     Component.VLLM: _labels.VLLM_PORT,
     Component.LMCACHE: _labels.LMCACHE_PORT,
     Component.ROUTER: _labels.ROUTER_PORT,
+    Component.JANITOR: _labels.JANITOR_PORT,
     Component.CURVINE_MASTER: _labels.MASTER_PORT,
     Component.CURVINE_WORKER: _labels.WORKER_PORT,
     Component.CURVINE_FUSE: _labels.FUSE_PORT,

@@ -74,21 +74,30 @@ MOUNTPOINT_CPU_MILLIS: Final = 250
 2 GiB on a large instance (docs/MEMORY.md of the driver) and asks for 512 MiB at least."""
 
 
+JANITOR_MIB: Final = 192
+"""Two Python processes of 20 and 30 MB measured, whatever the number of files. The rest is for the
+kernel's memory of files it has looked at, about 1 KiB each (assumed), which it gives back when the
+limit is reached."""
+
+JANITOR_CPU: Final = 50
+
+
 def curvine_worker_cpu(instance: InstanceType) -> int:
     """CPU request of a Curvine worker on an instance type."""
     small = instance.ram_gib <= SMALL_NODE_RAM_GIB
     return CURVINE_WORKER_SMALL_CPU if small else CURVINE_WORKER_CPU
 
 
-def daemons(
+def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switches
     instance: InstanceType,
     *,
     curvine: bool,
     tiered_storage: bool,
     s3_driver: bool = False,
     s3_volumes: Iterable[str] = (),
+    janitor: bool = False,
 ) -> tuple[Daemon, ...]:
-    """Every pod that stands on a node before any engine.
+    """Every pod that stands on a node before any engine, or may have to.
 
     Args:
         instance: The node's type.
@@ -97,6 +106,9 @@ def daemons(
             percentage, counted apart; here it only takes a pod slot.
         s3_driver: True when some model of the deployment mounts its weights from S3.
         s3_volumes: Models that do so on this kind of node: each has a Mountpoint of its own.
+        janitor: True when each engine's shared directory has one. There is one pod for each engine
+            of the group, on whichever node has room. A group has no more engines than GPUs, so room
+            for one beside each GPU is enough, and does not change with the models.
 
     >>> from kascade.catalog.instances import INSTANCES
     >>> small = daemons(INSTANCES["ml.g6e.2xlarge"], curvine=True, tiered_storage=True)
@@ -171,6 +183,14 @@ def daemons(
         )
         for model in s3_volumes
     ]
+    if janitor:
+        one = Daemon(
+            name="janitor",
+            memory_mib=JANITOR_MIB,
+            cpu_millis=JANITOR_CPU,
+            reason="our limit; room beside each GPU, since any node may carry it",
+        )
+        found += [one] * instance.gpus
     if tiered_storage:
         found.append(
             Daemon(

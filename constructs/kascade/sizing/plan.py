@@ -99,7 +99,8 @@ class InstanceGroupPlan:
         volume_gib: Second EBS volume of one instance, for images and logs.
         cache_worker: True when a Curvine worker runs on each instance.
         max_pods: Pod slots of one instance.
-        daemonset_pods: Names of the pods that every instance carries before any engine.
+        daemonset_pods: Names of the pods that an instance carries, or may have to carry, before
+            any engine.
         l2_gib: What one instance gives to L2.
     """
 
@@ -654,6 +655,48 @@ class VerifyPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JanitorPlan:
+    """What keeps one engine's shared directory below a mark.
+
+    Attributes:
+        name: Of all its objects.
+        image: Any image with a Python 3.
+        group: Instance group of the engine, whose nodes can mount the volume.
+        claim: The volume's, or the one that a person brings.
+        folder: Folder in the claim, or None for all of it.
+        filesystem: Beginning of the type that the mount must have; empty accepts any.
+        budget: What the engine's replicas may write together.
+        high_bytes: Above this the oldest files are deleted.
+        low_bytes: Down to this.
+        disk_full_at: Use of the whole file system, by its own word, that counts as full.
+        step_seconds: A round that makes no progress for so long is given up.
+        unreadable_seconds: How long a file must have been unreadable before it is deleted.
+    """
+
+    name: str
+    namespace: str
+    engine: str
+    image: str
+    group: str
+    instance_type: str
+    taint_keys: tuple[str, ...]
+    claim: str
+    folder: str | None
+    mount_path: str
+    filesystem: str
+    budget: Figure
+    high_bytes: int
+    low_bytes: int
+    fresh_seconds: int
+    interval_seconds: int
+    step_seconds: int
+    unreadable_seconds: int
+    disk_full_at: float
+    port: int
+    size: ContainerSize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservabilityPlan:
     """Managed Prometheus and Managed Grafana.
 
@@ -701,6 +744,7 @@ class ServingPlan:
         jobs_image: Any image with a Python 3.
         doors: One for each salted tenant of each model.
         verifications: One for each engine with an L2.
+        janitors: Likewise; none where they are turned off.
         observability: None when turned off.
         warnings: What deploys but deserves a look.
     """
@@ -720,6 +764,7 @@ class ServingPlan:
     routers: tuple[RouterPlan, ...]
     doors: tuple[DoorPlan, ...]
     verifications: tuple[VerifyPlan, ...]
+    janitors: tuple[JanitorPlan, ...]
     observability: ObservabilityPlan | None
     tiers: tuple[TierSummary, ...]
     usd_per_hour: Figure

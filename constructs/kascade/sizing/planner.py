@@ -19,6 +19,7 @@ from kascade.config.model import (
     CurvineConfig,
     DirectoryConfig,
     InstanceGroupConfig,
+    JanitorConfig,
     ManagedConfig,
     ModelConfig,
     ServingConfig,
@@ -27,6 +28,7 @@ from kascade.errors import InvalidConfigError, Problem
 from kascade.sizing import engines as sizing_engines
 from kascade.sizing import host, network, pool
 from kascade.sizing.engines import EngineInput, L2Share
+from kascade.sizing.janitor import janitor_plan
 from kascade.sizing.nodes import Packing, pack
 from kascade.sizing.plan import (
     AddonPlan,
@@ -42,6 +44,7 @@ from kascade.sizing.plan import (
     EnginePlan,
     Figure,
     InstanceGroupPlan,
+    JanitorPlan,
     L2Plan,
     ManagedL2Plan,
     Namespaces,
@@ -103,6 +106,8 @@ _MORE_ROOM: Final = MappingProxyType(
     }
 )
 """How each kind of L2 gets more room."""
+CURVINE_FILESYSTEM: Final = "fuse"
+"""Type of a Curvine mount, or the beginning of it."""
 
 
 def plan_file(path: Path | str) -> ServingPlan:
@@ -287,6 +292,13 @@ class _Planner:
     def _curvine(self) -> CurvineConfig | None:
         return self.config.cache.l2 if self.config.cache.l2.kind == "curvine" else None
 
+    @property
+    def _janitor(self) -> JanitorConfig | None:
+        l2 = self.config.cache.l2
+        if not isinstance(l2, CurvineConfig | DirectoryConfig) or not l2.janitor.enabled:
+            return None
+        return l2.janitor
+
     def _daemons(self, group: _Group) -> tuple[host.Daemon, ...]:
         from_s3 = [model for model in self.config.models if model.weights.kind == "s3"]
         return host.daemons(
@@ -295,6 +307,7 @@ class _Planner:
             tiered_storage=self.config.hyperpod.tiered_storage_percentage is not None,
             s3_driver=bool(from_s3),
             s3_volumes=[model.name for model in from_s3 if self._runs_on(model, group)],
+            janitor=self._janitor is not None,
         )
 
     def _pool_capacity(self, groups: Mapping[str, _Group]) -> None:
@@ -508,6 +521,7 @@ class _Planner:
             )
         self._versions()
         self._l2_warnings()
+        self._janitor_warnings()
         if not self.config.kubernetes.admin_role_arns:
             self.warnings.append(
                 Problem(
@@ -567,13 +581,36 @@ class _Planner:
                     "out to give that RAM to L1",
                 )
             )
-        if l2.kind == "directory":
+        if l2.kind == "directory" and not l2.janitor.enabled:
             self.warnings.append(
                 Problem(
                     path=("cache", "l2"),
                     message="engines delete only what they wrote since their own start, so what "
                     f"restarted ones left fills {l2.claim} beyond {l2.capacity_gib} GiB; delete "
                     "old files there, or give the claim more room than that",
+                )
+            )
+
+    def _janitor_warnings(self) -> None:
+        l2 = self.config.cache.l2
+        if not isinstance(l2, CurvineConfig | DirectoryConfig):
+            return
+        path = ("cache", "l2", "janitor")
+        if not l2.janitor.enabled:
+            self.warnings.append(
+                Problem(
+                    path=(*path, "enabled"),
+                    message="nothing but age bounds the shared directories: LMCache evicts only "
+                    "what it wrote since its own start, and no longer once files have vanished",
+                )
+            )
+        elif l2.janitor.high_water < pool.EVICT_AT:
+            self.warnings.append(
+                Problem(
+                    path=(*path, "high_water"),
+                    message=f"got {l2.janitor.high_water}, below {pool.EVICT_AT} where LMCache "
+                    "evicts what was not used lately: the janitor comes first and deletes what is "
+                    "oldest, used or not",
                 )
             )
 
@@ -679,6 +716,7 @@ class _Planner:
                 door for router in routers for door in doors_of(router, image=self._image("door"))
             ),
             verifications=tuple(proof for proof in proofs if proof is not None),
+            janitors=self._janitors(engines),
             observability=self._observability(),
             tiers=tuple(row for engine in engines for row in _tiers(engine)),
             usd_per_hour=self._usd_per_hour(groups),
@@ -850,6 +888,20 @@ class _Planner:
             file_system=attached[0].file_system,
             directories=tuple(l2.directory for l2 in attached),
         )
+
+    def _janitors(self, engines: Sequence[EnginePlan]) -> tuple[JanitorPlan, ...]:
+        settings = self._janitor
+        if settings is None:
+            return ()
+        l2 = self.config.cache.l2
+        filesystem = CURVINE_FILESYSTEM if l2.kind == "curvine" else ""
+        if isinstance(l2, DirectoryConfig):
+            filesystem = l2.file_system or ""
+        planned = (
+            janitor_plan(engine, settings, image=self._image("jobs"), filesystem=filesystem)
+            for engine in engines
+        )
+        return tuple(one for one in planned if one is not None)
 
     def _router(self, engine: EnginePlan) -> RouterPlan:
         choice = CHOICES[self.config.router.strategy]

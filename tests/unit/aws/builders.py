@@ -134,6 +134,7 @@ def make_plan(
         routers=(),
         doors=(),
         verifications=(),
+        janitors=(),
         observability=None,
         tiers=(),
         usd_per_hour=ZERO,

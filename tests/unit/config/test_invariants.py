@@ -697,7 +697,7 @@ def test_pod_slots_count_every_daemon(tmp_path: Path) -> None:
     config["hyperpod"] = {"tiered_storage_percentage": 20}
     plan = plan_file(write(tmp_path, config))
     (node,) = plan.cluster.groups
-    assert (len(node.daemonset_pods) + node.engines_per_node, node.max_pods) == (10, 14)
+    assert (len(node.daemonset_pods) + node.engines_per_node, node.max_pods) == (11, 14)
 
 
 WHOLE_FILES = {
@@ -883,7 +883,7 @@ def test_more_pods_than_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(planner, "INSTANCES", {**INSTANCES, "ml.g6e.4xlarge": tight})
     (problem,) = problems_of(write(tmp_path, base()))
     assert re.search(
-        r"instance_groups\[0\]\.instance_type: .* has 8 pod slots .* but 8 daemons and 1 engines",
+        r"instance_groups\[0\]\.instance_type: .* has 8 pod slots .* but 9 daemons and 1 engines",
         problem,
     )
 

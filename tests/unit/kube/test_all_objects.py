@@ -31,7 +31,15 @@ from tests.unit.kube.rendered import (
 )
 
 KUBERNETES = "1.34"
-METRICS_PORTS = {"m-vllm", "m-lmcache", "m-cv-master", "m-cv-worker", "m-cv-fuse", "m-router"}
+METRICS_PORTS = {
+    "m-vllm",
+    "m-lmcache",
+    "m-cv-master",
+    "m-cv-worker",
+    "m-cv-fuse",
+    "m-router",
+    "m-janitor",
+}
 
 
 @pytest.fixture
@@ -84,9 +92,11 @@ def test_every_container_port_of_metrics_has_one_of_the_agreed_names(
         for port in item.get("ports", [])
     }
     curvine = of_kind(charts["cache"], "CSIDriver")
-    assert {name for name in named if name.startswith("m-")} == METRICS_PORTS - (
-        set() if curvine else {"m-cv-master", "m-cv-worker", "m-cv-fuse"}
-    )
+    absent = set() if curvine else {"m-cv-master", "m-cv-worker", "m-cv-fuse"}
+    deployments = [item["metadata"]["name"] for item in of_kind(objects, "Deployment")]
+    if not any(name.endswith("-janitor") for name in deployments):
+        absent.add("m-janitor")
+    assert {name for name in named if name.startswith("m-")} == METRICS_PORTS - absent
     assert max(map(len, named)) <= 15
 
 
@@ -207,7 +217,7 @@ def test_only_pods_that_ask_the_api_server_have_a_token(
         if workload["metadata"]["namespace"] in closed
         and pod(workload)["automountServiceAccountToken"]
     }
-    assert with_token <= {"router", "csi-node", "csi-controller", "cache-keys"}
+    assert with_token <= {"router", "janitor", "csi-node", "csi-controller", "cache-keys"}
     for workload in of_kind(objects, *WORKLOADS):
         account = pod(workload).get("serviceAccountName")
         if account is not None:

@@ -14,11 +14,14 @@ from kascade.observability.metrics import (
     Source,
     exposed_names,
 )
+from kascade.programs.janitor.settings import Settings
+from kascade.programs.janitor.tally import Tally
 
 DATA = Path(__file__).parents[2] / "data" / "metrics"
 PAGES = {
     Component.VLLM: ("vllm-0.32.0.txt",),
     Component.LMCACHE: ("lmcache-0.5.6-writer.txt", "lmcache-0.5.6-reader.txt"),
+    Component.JANITOR: ("janitor.txt",),
 }
 LISTS = {
     Component.LMCACHE: "lmcache-0.5.6-after-events.names",
@@ -64,6 +67,11 @@ def test_recorded_labels_are_those_of_the_page(metric: Metric) -> None:
 @pytest.mark.parametrize("metric", by_source(Source.LISTED))
 def test_listed_name_stands_in_its_list(metric: Metric) -> None:
     assert metric.name in listed(metric.component)
+
+
+def test_the_janitors_page_is_the_one_it_writes_today() -> None:
+    settings = Settings(directory="/d", marker=".m", high_bytes=2, low_bytes=1)
+    assert (DATA / "janitor.txt").read_text() == Tally(settings=settings).page()
 
 
 def test_names_are_unique() -> None:

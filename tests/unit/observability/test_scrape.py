@@ -76,6 +76,7 @@ def test_jobs_look_only_where_their_pods_are(jobs: dict[str, Any]) -> None:
         "vllm": ["serving"],
         "lmcache": ["serving"],
         "router": ["serving"],
+        "janitor": ["serving"],
         "curvine-master": ["cache"],
         "curvine-worker": ["cache"],
         "curvine-fuse": ["cache"],

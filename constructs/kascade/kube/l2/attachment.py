@@ -28,6 +28,11 @@ from kascade.sizing.plan import (
 )
 
 CACHE_VOLUME: Final = "cache"
+
+TEMP_PREFIX: Final = ".tmp-"
+"""Beginning of the directory, beside the chunk files, in which a pod writes before it publishes;
+the pod's name follows."""
+
 KEY_VOLUME: Final = "cache-key"
 
 _KEY_MOUNT: Final = "/var/run/kascade/cache-key"
@@ -105,7 +110,7 @@ def _directory(engine: EnginePlan, l2: DirectoryL2Plan) -> Attachment:
 def _files(l2: CurvineL2Plan | DirectoryL2Plan) -> FsNativeAdapter:
     return FsNativeAdapter(
         base_path=l2.base_path,
-        relative_tmp_dir=".tmp-$(POD_NAME)",
+        relative_tmp_dir=f"{TEMP_PREFIX}$(POD_NAME)",
         num_workers=l2.workers,
         max_capacity_gb=l2.capacity_gb,
         eviction=Eviction(
