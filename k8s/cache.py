@@ -11,7 +11,7 @@ from kascade.kube.curvine.csi import CurvineCsi
 from kascade.kube.curvine.master import CurvineMaster
 from kascade.kube.curvine.policies import CurvinePolicies
 from kascade.kube.curvine.worker import CurvineWorkers
-from kascade.kube.janitor import JanitorProgram
+from kascade.kube.janitor import JanitorCommons
 from kascade.kube.verify import VerifyProgram
 from kascade.sizing.plan import CurvinePlan, EnginePlan, JanitorPlan, NetworkPlan
 
@@ -37,7 +37,7 @@ class CacheChart(cdk8s.Chart):
             construct_id: Id of the chart and name of its file.
             curvine: The plan's slice.
             engines: All engines, for the keys that they read.
-            janitors: All janitors, for the program that they run.
+            janitors: All janitors, for what they share.
             taint_keys: Taints of the GPU groups.
             network: Addresses of the VPC.
         """
@@ -57,5 +57,5 @@ class CacheChart(cdk8s.Chart):
         if engines:
             VerifyProgram(self, "VerifyProgram", namespace=engines[0].namespace)
         if janitors:
-            JanitorProgram(self, "JanitorProgram", namespace=janitors[0].namespace)
+            JanitorCommons(self, "Janitors", janitor=janitors[0], network=network)
         CacheKeys(self, "Keys", engines=engines, image=curvine.jobs_image, network=network)
