@@ -5,6 +5,7 @@ from __future__ import annotations
 import cdk8s
 from constructs import Construct
 
+from kascade.kube.admission import MastersFixed
 from kascade.kube.cache_keys import CacheKeys
 from kascade.kube.curvine.bootstrap import CurvineBootstrap
 from kascade.kube.curvine.csi import CurvineCsi
@@ -12,38 +13,63 @@ from kascade.kube.curvine.master import CurvineMaster
 from kascade.kube.curvine.policies import CurvinePolicies
 from kascade.kube.curvine.worker import CurvineWorkers
 from kascade.kube.janitor import JanitorCommons
+from kascade.kube.l2.directories import CacheDirectories
 from kascade.kube.verify import VerifyProgram
-from kascade.sizing.plan import CurvinePlan, EnginePlan, JanitorPlan, NetworkPlan
+from kascade.sizing.plan import CurvinePlan, DirectoriesPlan, EnginePlan, JanitorPlan, NetworkPlan
 
 
 class CacheChart(cdk8s.Chart):
-    """Curvine, the volumes' directories, the keys that seal them, programs that look after it."""
+    """Curvine or directories, the keys that seal blocks, programs that look after it.
 
-    def __init__(  # noqa: PLR0913 - five of its own, keyword-only
+    HyperPod's managed tier needs neither of the first two: its daemon is on every node already.
+    """
+
+    def __init__(  # noqa: PLR0913 - seven of its own, keyword-only
         self,
         scope: Construct,
         construct_id: str,
         *,
-        curvine: CurvinePlan,
+        curvine: CurvinePlan | None,
+        directories: DirectoriesPlan | None,
         engines: tuple[EnginePlan, ...],
         janitors: tuple[JanitorPlan, ...],
         taint_keys: tuple[str, ...],
         network: NetworkPlan,
+        jobs_image: str,
     ) -> None:
         """Compose the chart.
 
         Args:
             scope: The cdk8s app.
             construct_id: Id of the chart and name of its file.
-            curvine: The plan's slice.
+            curvine: The plan's slice, where L2 is Curvine.
+            directories: The plan's slice, where L2 is a directory of another file system.
             engines: All engines, for the keys that they read.
             janitors: All janitors, for what they share.
             taint_keys: Taints of the GPU groups.
             network: Addresses of the VPC.
+            jobs_image: Any image with a Python 3.
         """
         super().__init__(scope, construct_id)
+        if curvine is not None:
+            self._add_curvine(curvine, taint_keys, network)
+        if directories is not None:
+            CacheDirectories(self, "Directories", directories=directories, image=jobs_image)
+        if engines:
+            VerifyProgram(self, "VerifyProgram", namespace=engines[0].namespace)
+        if janitors:
+            JanitorCommons(self, "Janitors", janitor=janitors[0], network=network)
+        CacheKeys(self, "Keys", engines=engines, image=jobs_image, network=network)
+
+    def _add_curvine(
+        self, curvine: CurvinePlan, taint_keys: tuple[str, ...], network: NetworkPlan
+    ) -> None:
         CurvinePolicies(self, "Policies", curvine=curvine, network=network)
         master = CurvineMaster(self, "Master", curvine=curvine)
+        # With one there is nothing to guard: a change to three brings the rule with it, and what
+        # has no namespace is applied before any StatefulSet.
+        if curvine.masters > 1:
+            MastersFixed(self, "MastersFixed", namespace=curvine.namespace, name=master.config_name)
         for worker in curvine.workers:
             CurvineWorkers(
                 self,
@@ -54,8 +80,3 @@ class CacheChart(cdk8s.Chart):
             )
         CurvineBootstrap(self, "Bootstrap", curvine=curvine, config_name=master.config_name)
         CurvineCsi(self, "Csi", curvine=curvine)
-        if engines:
-            VerifyProgram(self, "VerifyProgram", namespace=engines[0].namespace)
-        if janitors:
-            JanitorCommons(self, "Janitors", janitor=janitors[0], network=network)
-        CacheKeys(self, "Keys", engines=engines, image=curvine.jobs_image, network=network)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import cdk8s
 
@@ -12,6 +14,7 @@ from k8s.engine import EngineChart
 from k8s.platform import PlatformChart
 from k8s.router import RouterChart
 from kascade.errors import KascadeError
+from kascade.kube.agreement import check_agreement
 from kascade.sizing.plan import ServingPlan
 
 
@@ -21,7 +24,7 @@ class Charts:
 
     Attributes:
         platform: Applied before the HyperPod cluster is created.
-        cache: None when no engine uses Curvine.
+        cache: None when no engine has an L2.
         dashboards: Not applied to the cluster; Managed Grafana gets its content. None without
             observability.
     """
@@ -79,19 +82,22 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
             )
             for engine in plan.engines
         ),
-        router=RouterChart(app, "router", routers=plan.routers, network=plan.network),
+        router=RouterChart(
+            app, "router", routers=plan.routers, doors=plan.doors, network=plan.network
+        ),
         dashboards=_dashboards(app, plan),
     )
-    _refuse_twins(charts)
+    rendered = {chart.node.id: chart.to_json() for chart in charts.in_order}
+    _refuse_twins(rendered)
+    check_agreement([item for objects in rendered.values() for item in objects])
     return charts
 
 
-def _refuse_twins(charts: Charts) -> None:
+def _refuse_twins(rendered: Mapping[str, Sequence[Any]]) -> None:
     """Two charts that name one object would overwrite each other, whichever comes last."""
     owners: dict[tuple[str, str, str], str] = {}
-    for chart in charts.in_order:
-        owner = chart.node.id
-        for item in chart.to_json():
+    for owner, objects in rendered.items():
+        for item in objects:
             meta = item["metadata"]
             key = (item["kind"], meta.get("namespace", ""), meta["name"])
             if key in owners:
@@ -105,16 +111,18 @@ def _refuse_twins(charts: Charts) -> None:
 
 
 def _cache(app: cdk8s.App, plan: ServingPlan) -> CacheChart | None:
-    if plan.curvine is None:
+    if all(engine.lmcache.l2 is None for engine in plan.engines):
         return None
     return CacheChart(
         app,
         "cache",
         curvine=plan.curvine,
+        directories=plan.directories,
         engines=plan.engines,
         janitors=plan.janitors,
         taint_keys=plan.platform.taint_keys,
         network=plan.network,
+        jobs_image=plan.jobs_image,
     )
 
 

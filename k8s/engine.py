@@ -9,7 +9,15 @@ from kascade.kube.curvine.volumes import CurvineVolume
 from kascade.kube.engine import Engine
 from kascade.kube.janitor import Janitor
 from kascade.kube.verify import Verify
-from kascade.sizing.plan import CurvinePlan, EnginePlan, JanitorPlan, NetworkPlan, VerifyPlan
+from kascade.kube.weights import BucketWeights
+from kascade.sizing.plan import (
+    CurvineL2Plan,
+    CurvinePlan,
+    EnginePlan,
+    JanitorPlan,
+    NetworkPlan,
+    VerifyPlan,
+)
 
 
 class EngineChart(cdk8s.Chart):
@@ -33,15 +41,17 @@ class EngineChart(cdk8s.Chart):
             construct_id: Id of the chart and name of its file.
             engine: The plan's slice.
             network: Addresses of the VPC.
-            curvine: The pool; needed when the engine has an L2.
+            curvine: The pool; needed when the engine's L2 is Curvine.
             verify: The proof; None for an engine without L2.
             janitor: What bounds the volume; None without, or turned off.
         """
         super().__init__(scope, construct_id)
         l2 = engine.lmcache.l2
-        if l2 is not None and curvine is not None:
+        if isinstance(l2, CurvineL2Plan) and curvine is not None:
             (volume,) = [volume for volume in curvine.volumes if volume.name == l2.volume]
             CurvineVolume(self, "Volume", curvine=curvine, volume=volume)
+        if engine.mounted_weights is not None and engine.mounted_weights.bucket is not None:
+            BucketWeights(self, "Weights", bucket=engine.mounted_weights.bucket)
         Engine(self, "Engine", engine=engine, network=network)
         if verify is not None:
             Verify(self, "Verify", verify=verify)

@@ -25,7 +25,12 @@ class PlatformChart(cdk8s.Chart):
         """
         super().__init__(scope, construct_id)
         hyperpod = platform.namespaces.hyperpod
-        ClosedNamespaces(self, "Namespaces", namespaces=platform.namespaces)
+        ClosedNamespaces(
+            self,
+            "Namespaces",
+            namespaces=platform.namespaces,
+            host_directory=platform.host_directory,
+        )
         Classes(self, "Classes")
         HyperPodAccess(self, "HyperPodAccess", namespace=hyperpod)
         # An affinity without values is invalid, and without GPUs there is nothing to offer.

@@ -46,9 +46,18 @@ class ServingStack(KascadeStack):
         for earlier, later in pairwise(self.applied.values()):
             later.node.add_dependency(earlier.barrier)
         for router in plan.routers:
-            cdk.CfnOutput(
-                self,
-                f"Endpoint-{router.engine}",
-                description="OpenAI API, for pods and namespaces labelled kascade.dev/client=true",
-                value=f"http://{router.name}.{router.namespace}:{router.port}/v1",
-            )
+            # Of one behind doors, only they know the way.
+            if router.client_label is not None:
+                url = f"http://{router.name}.{router.namespace}:{router.port}/v1"
+                self._add_endpoint(router.engine, router.client_label, url)
+        for door in plan.doors:
+            url = f"http://{door.name}.{door.namespace}:{door.port}/v1"
+            self._add_endpoint(f"{door.engine}-{door.tenant}", door.client_label, url)
+
+    def _add_endpoint(self, name: str, label: str, url: str) -> None:
+        cdk.CfnOutput(
+            self,
+            f"Endpoint-{name}",
+            description=f"OpenAI API, for pods and namespaces labelled {label}=true",
+            value=url,
+        )

@@ -11,7 +11,15 @@ import pytest
 from kascade import ServingPlan
 from kascade.catalog.models import MODELS, ModelFacts
 from kascade.config.loader import read_config
-from kascade.sizing.plan import EnginePlan
+from kascade.kube.l2.adapters import (
+    Adapter,
+    AesGcm,
+    Eviction,
+    FsNativeAdapter,
+    HyperPodAdapter,
+    adapter_json,
+)
+from kascade.sizing.plan import EnginePlan, ManagedL2Plan
 from tests.checkout import CONFIGS
 from tests.contract.pods import after, arguments, containers
 from tools.outputs import Document, Outputs
@@ -118,6 +126,7 @@ def answers(
     engine, vllm, lmcache = next(
         entry for (config, _), entry in rendered.items() if config == KNOWN_GOOD
     )
+    job["vllm"]["no weights"] = {"argv": vllm, "shape": None}
     for name, (argv, _) in vllm_mistakes(vllm).items():
         job["vllm"][name] = {"argv": argv, "shape": shape(engine, KNOWN_GOOD)}
     for name, (argv, _) in lmcache_mistakes(lmcache).items():
@@ -201,6 +210,12 @@ def test_lmcache_refuses(answers: Document, mistake: str) -> None:
     assert words in answers["lmcache"][mistake]["refused"]
 
 
+def test_a_missing_mount_ends_the_engine_and_downloads_nothing(answers: Document) -> None:
+    """With HF_HUB_OFFLINE, which is set here as in pods that mount their weights."""
+    refused = answers["vllm"]["no weights"]["refused"]
+    assert "LocalEntryNotFoundError" in refused
+
+
 # --- What the parsers understood -----------------------------------------------------------------
 
 
@@ -220,7 +235,10 @@ def test_vllm_understands_what_the_plan_says(
     for case in cases(config):
         engine = case.plan
         expected = {
+            # The same text for what is loaded, what stands in every key and in LMCache's metrics,
+            # and what clients and vLLM's metrics call it; for mounted weights it is their path.
             "model": engine.model,
+            "cached_as": engine.model,
             "served_names": [engine.served_name],
             "port": engine.port,
             "tensor_parallel_size": engine.gpus,
@@ -234,6 +252,34 @@ def test_vllm_understands_what_the_plan_says(
             "load_failure_policy": "recompute",
         }
         assert {key: case.vllm[key] for key in expected} == expected
+
+
+def test_every_gpu_holds_what_the_plan_counts(
+    cases: Callable[[str], list[Case]], config: str
+) -> None:
+    """How tensor parallelism divides the model, by vLLM's own arithmetic; no GPU is needed."""
+    for case in cases(config):
+        engine, found = case.plan, case.vllm["parallel"]
+        facts = MODELS.get(engine.model) or of_own_file(engine, config)
+        assert found["world_size"] == engine.gpus
+        assert found["attention_heads"] * engine.gpus == facts.attention_heads
+        assert found["layers"] == facts.layers
+        assert facts.mla is None, "vLLM caches a latent there, which the shape given to it is not"
+        value_bytes = 1 if engine.kv_cache_dtype == "fp8" else 2
+        of_a_token = 2 * found["layers"] * found["kv_heads"] * found["head_size"] * value_bytes
+        assert of_a_token == engine.figures.kv_per_token_per_gpu.value
+
+
+def test_every_gpu_writes_files_of_its_own(cases: Callable[[str], list[Case]], config: str) -> None:
+    """And another tensor parallel size reads none of them: the world size stands in each rank."""
+    for case in cases(config):
+        gpus, ranks = case.plan.gpus, case.vllm["kv_ranks"]
+        assert len(set(ranks)) == gpus
+        assert {rank >> 24 for rank in ranks} == {gpus}
+
+
+def test_some_engine_has_several_gpus(cases: Callable[[str], list[Case]]) -> None:
+    assert max(case.plan.gpus for name in CONFIGS for case in cases(name)) > 1
 
 
 def test_lmcache_understands_what_the_plan_says(
@@ -289,16 +335,96 @@ def test_the_shared_tier_is_shared_bounded_and_checked(
         l2 = case.plan.lmcache.l2
         for adapter in case.lmcache["adapters"]:
             assert l2 is not None
+            assert adapter["shared"] is True
+            assert adapter["serde"] == ("aesgcm" if l2.key_secret else None)
+            if isinstance(l2, ManagedL2Plan):
+                assert adapter["url"] == f"sagemaker-hyperpod://node-ip:{l2.port}"
+                assert adapter["shared_memory_name"] == l2.shared_memory
+                assert adapter["bucket"] == l2.bucket
+                # The daemon's own affair.
+                assert adapter["eviction"] is False
+                continue
             assert adapter["base_path"] == l2.base_path
             assert Path(adapter["base_path"]).is_relative_to(l2.mount_path)
-            assert adapter["shared"] is True
             assert adapter["eviction"] is True
             assert adapter["max_capacity_gb"] == l2.capacity_gb > 0
-            assert adapter["serde"] == ("aesgcm" if l2.key_secret else None)
             folder = adapter["relative_tmp_dir"]
             assert "/" not in folder
             assert folder.strip(".")
             assert "pod-name" in folder, "one folder a pod, or stores of two pods collide"
+
+
+def test_every_kind_of_l2_is_among_the_configurations(
+    cases: Callable[[str], list[Case]],
+) -> None:
+    types = {
+        (type(case.plan.lmcache.l2).__name__, adapter["type"])
+        for name in CONFIGS
+        for case in cases(name)
+        for adapter in case.lmcache["adapters"]
+    }
+    assert types == {
+        ("CurvineL2Plan", "fs_native"),
+        ("DirectoryL2Plan", "fs_native"),
+        ("ManagedL2Plan", "sagemaker-hyperpod"),
+    }
+
+
+# --- Our types of the adapters -------------------------------------------------------------------
+
+
+SERDE = AesGcm(master_key_path="/key", aes_bits=256, max_workers=2)
+FULL: dict[str, Adapter] = {
+    "fs_native": FsNativeAdapter(
+        base_path="/mnt/kv",
+        relative_tmp_dir=".tmp-$(POD_NAME)",
+        num_workers=4,
+        max_capacity_gb=1,
+        eviction=Eviction(eviction_policy="LRU", trigger_watermark=0.9, eviction_ratio=0.1),
+        serde=SERDE,
+    ),
+    "sagemaker-hyperpod": HyperPodAdapter(
+        url="sagemaker-hyperpod://$(NODE_IP):9200",
+        bucket="kv-x",
+        shared_memory_name="ai_toolkit_cache",
+        serde=SERDE,
+    ),
+}
+"""Every field of every type that we can write."""
+
+
+@pytest.fixture(scope="session")
+def adapters(
+    rendered: dict[tuple[str, str], tuple[EnginePlan, list[str], list[str]]],
+) -> Document:
+    """What LMCache made of each type, of its fields under other names, and of a bad mixture."""
+    _, _, lmcache = next(entry for (config, _), entry in rendered.items() if config == KNOWN_GOOD)
+    rest = [word for word in lmcache if not word.startswith("--l2-adapter=")]
+
+    def with_adapter(value: Document) -> list[str]:
+        return [*rest, f"--l2-adapter={json.dumps(value)}"]
+
+    job: Document = {"vllm": {}, "lmcache": {}}
+    for kind, adapter in FULL.items():
+        value = json.loads(adapter_json(adapter))
+        assert set(value) == set(type(adapter).model_fields)
+        job["lmcache"][kind] = with_adapter(value)
+    evicting = json.loads(adapter_json(FULL["sagemaker-hyperpod"]))
+    evicting["eviction"] = json.loads(adapter_json(FULL["fs_native"]))["eviction"]
+    job["lmcache"]["evicting"] = with_adapter(evicting)
+    answers: Document = ask(job)["lmcache"]
+    return answers
+
+
+@pytest.mark.parametrize("kind", sorted(FULL))
+def test_lmcache_reads_every_field_that_we_can_write(adapters: Document, kind: str) -> None:
+    (adapter,) = adapters[kind]["adapters"]
+    assert adapter["type"] == kind
+    assert adapter["ignored_keys"] == []
+
+
+def test_lmcache_refuses_to_evict_what_hyperpod_owns(adapters: Document) -> None:
+    assert "does not support LMCache-owned eviction" in adapters["evicting"]["refused"]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,11 @@ def test_aiperf_sends_finished_bodies_at_their_moments_and_records_each(tmp_path
     with fake_system() as (target, replicas):
         replicas[0].fail_from = replicas[1].fail_from = 3
         generator = Generator(
-            program=load_generator(), model="tiny", request_timeout_seconds=20, scratch=tmp_path
+            program=load_generator(),
+            model="tiny",
+            request_timeout_seconds=20,
+            scratch=tmp_path,
+            tenant="alice",
         )
         urls = [replica.engine_url for replica in target.replicas]
         samples = generator.fire("load", urls, shots, told.append)
@@ -56,6 +60,7 @@ def test_aiperf_sends_finished_bodies_at_their_moments_and_records_each(tmp_path
         ("late", 0),
     ]
     assert seen == sorted(str(shot.payload["prompt"]) for shot in shots[:-1])
+    assert [replica.tenants for replica in replicas] == [{"alice"}, {"alice"}]
     assert replicas[0].seen
     assert replicas[1].seen
     _, a, b, first, second, late = samples

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.rehearsal.checks import problems, wanted_pods
-from tests.rehearsal.cloud import EbsProvisioner, aws_workloads
+from tests.rehearsal.cloud import EbsProvisioner, aws_workloads, claims_of_people
 from tests.rehearsal.controlplane import ControlPlane
 from tests.rehearsal.kubectl import Kubectl, Object
 from tests.rehearsal.nodes import NodeGroup, planned_groups
@@ -54,6 +54,7 @@ class Cluster:
         self.join([groups.pop("system")])
         self.kubectl.apply(aws_workloads(rendered.plan))
         self.kubectl.apply(platform)
+        self.kubectl.apply(claims_of_people(rendered.plan))
         self.join(groups.values())
         for objects in serving:
             self.kubectl.apply(objects)
@@ -125,11 +126,11 @@ class Cluster:
         return True
 
     def versions(self, rendered: Rendered) -> dict[str, str]:
-        """Return the resource version of every object of a deployment, by its identity."""
+        """Return the version of every object of a deployment, by its identity."""
         kinds = sorted({item["kind"] for item in rendered.objects()})
         ours = {identity(item) for item in rendered.objects()}
         return {
-            name: item["metadata"]["resourceVersion"]
+            name: _version(item)
             for item in self.kubectl.everywhere(kinds)
             if (name := identity(item)) in ours
         }
@@ -154,6 +155,16 @@ class Cluster:
 
     def _replica_sets(self) -> list[Object]:
         return self.kubectl.everywhere(["replicasets"])
+
+
+def _version(item: Object) -> str:
+    """Count changes of an object.
+
+    The API server checks the types of an admission policy by itself, and the next apply, whatever
+    it says, then sorts the list of who wrote what: of that kind only changes of the content count.
+    """
+    policy = item["kind"] == "ValidatingAdmissionPolicy"
+    return str(item["metadata"]["generation" if policy else "resourceVersion"])
 
 
 def _kind_of(pod: Object, replica_sets: dict[str, Object]) -> str:

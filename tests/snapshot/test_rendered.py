@@ -19,6 +19,9 @@ from tools.outputs import Outputs
 pytestmark = pytest.mark.snapshot
 
 CONFIGS = ["default", "fleet"]
+KINDS = ["managed", "directory"]
+"""Other kinds of L2; their templates differ in nothing that is not in the manifests."""
+
 MANIFEST_TYPE = "Custom::AWSCDK-EKS-KubernetesResource"
 
 
@@ -52,7 +55,7 @@ def _without_program(text: str) -> str:
     return "\n---\n".join(objects)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", [*CONFIGS, *KINDS])
 def test_manifests(
     name: str, synthesized: Callable[[str], Outputs], snapshot: SnapshotAssertion
 ) -> None:
@@ -62,6 +65,16 @@ def test_manifests(
         if path.stem != "dashboards":  # the board has a test of its own
             text = _without_program(path.read_text())
             assert text == snapshot(name=f"{name}-{path.stem}", extension_class=YamlFile)
+
+
+def test_engines_with_mounted_weights(
+    synthesized: Callable[[str], Outputs], snapshot: SnapshotAssertion
+) -> None:
+    """The rest of that configuration is as in the others."""
+    engines = [p for p in synthesized("weights").manifest_files if p.stem.startswith("engine-")]
+    assert len(engines) == 2
+    for path in engines:
+        assert path.read_text() == snapshot(name=path.stem, extension_class=YamlFile)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

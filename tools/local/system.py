@@ -24,9 +24,10 @@ from kascade import ServingPlan, plan_file
 from kascade.config.loader import read_config
 from kascade.errors import KascadeError
 from kascade.kube._labels import LMCACHE_PORT, ROUTER_PORT, VLLM_PORT
-from kascade.kube.curvine.names import MARKER
+from kascade.kube.l2.guards import MARKER
 from kascade.observability.scrape import scrape_configuration
 from kascade.programs.verify.target import Replica, Target
+from kascade.sizing.plan import CurvineL2Plan
 from tools.local.kubelet import RunningPod, Sandbox, answers
 from tools.local.pod_api import TARGETS_PATH, PodApi, pod_object
 from tools.local.pods import Document, Pod, pods
@@ -228,9 +229,9 @@ class LocalSystem:
 
     @property
     def cache_directory(self) -> Path | None:
-        """L2, or None without."""
+        """The volume of L2, or None without one."""
         l2 = self.deployment.plan.engines[0].lmcache.l2
-        return None if l2 is None else self.folder / "volumes" / l2.volume
+        return self.folder / "volumes" / l2.volume if isinstance(l2, CurvineL2Plan) else None
 
     @property
     def target(self) -> Target:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import Any, Final
 
+from kascade.programs.verify.client import TENANT_HEADER
+
 _NOT_FOUND: Final = 404
 _SHORT_SECONDS: Final = 10.0
 _PIECE_BYTES: Final = 65_536
@@ -28,15 +30,21 @@ class UnreachableError(Exception):
 
 
 def fetch(
-    url: str, body: Mapping[str, Any] | None = None, *, timeout_seconds: float = _SHORT_SECONDS
+    url: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    timeout_seconds: float = _SHORT_SECONDS,
+    tenant: str | None = None,
 ) -> str:
-    """GET a page, or POST JSON when there is a body.
+    """GET a page, or POST JSON when there is a body, as a tenant's where one is given.
 
     Raises:
         UnreachableError: No answer with a status below 400, whole and in time.
     """
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
+    if tenant is not None:
+        headers[TENANT_HEADER] = tenant
     end = time.monotonic() + timeout_seconds
     try:
         request = urllib.request.Request(url, data, headers)  # noqa: S310  (schemes are checked)
@@ -106,7 +114,9 @@ def is_offered(url: str) -> bool:
     return True
 
 
-def complete(url: str, payload: Mapping[str, Any], *, timeout_seconds: float) -> None:
+def complete(
+    url: str, payload: Mapping[str, Any], *, timeout_seconds: float, tenant: str | None
+) -> None:
     """Send one completion that nobody measures.
 
     Raises:
@@ -114,15 +124,23 @@ def complete(url: str, payload: Mapping[str, Any], *, timeout_seconds: float) ->
     """
     body = {**payload, "stream": False}
     body.pop("stream_options", None)
-    fetch(f"{url}/v1/completions", body, timeout_seconds=timeout_seconds)
+    fetch(f"{url}/v1/completions", body, timeout_seconds=timeout_seconds, tenant=tenant)
 
 
 def complete_all(
-    url: str, payloads: Sequence[Mapping[str, Any]], *, at_once: int, timeout_seconds: float
+    url: str,
+    payloads: Sequence[Mapping[str, Any]],
+    *,
+    at_once: int,
+    timeout_seconds: float,
+    tenant: str | None,
 ) -> None:
     """Send many completions that nobody measures, some at a time."""
     with ThreadPoolExecutor(max_workers=at_once) as pool:
-        calls = [pool.submit(complete, url, p, timeout_seconds=timeout_seconds) for p in payloads]
+        calls = [
+            pool.submit(complete, url, p, timeout_seconds=timeout_seconds, tenant=tenant)
+            for p in payloads
+        ]
         try:
             for call in calls:
                 call.result()

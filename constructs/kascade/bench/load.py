@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kascade.errors import KascadeError
+from kascade.programs.verify.client import TENANT_HEADER
 
 VERSION: Final = "0.13.0"
 """The release whose flags and records this module knows."""
@@ -92,12 +93,14 @@ class Generator:
         model: What requests call the model.
         request_timeout_seconds: When a request is given up.
         scratch: A folder for its files.
+        tenant: Whose requests they are, where the engine keeps tenants apart.
     """
 
     program: Path
     model: str
     request_timeout_seconds: float
     scratch: Path
+    tenant: str | None = None
 
     def fire(
         self,
@@ -133,6 +136,8 @@ class Generator:
         argv += ["--custom-dataset-type", "mooncake_trace", "--fixed-schedule"]
         argv += ["--input-file", str(folder / "shots.jsonl")]
         argv += ["--request-timeout-seconds", f"{self.request_timeout_seconds:g}"]
+        if self.tenant is not None:
+            argv += ["--header", f"{TENANT_HEADER}:{self.tenant}"]
         argv += ["--no-server-metrics", "--no-gpu-telemetry", "--ui", "none"]
         return [*argv, "--artifact-dir", str(folder / "out")]
 

@@ -96,6 +96,7 @@ class Phases:
                     url,
                     self.system.payload(self.source.prompt(request.blocks), request.output_tokens),
                     timeout_seconds=wish.request_timeout_seconds,
+                    tenant=self.system.target.tenant,
                 )
 
     def tiers(self, workload: Workload) -> tuple[list[Phase], dict[str, str]]:

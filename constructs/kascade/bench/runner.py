@@ -65,6 +65,7 @@ def run(settings: Settings, scratch: Path, tell: Callable[[str], None]) -> Resul
             model=settings.target.model,
             request_timeout_seconds=wish.request_timeout_seconds,
             scratch=scratch,
+            tenant=settings.target.tenant,
         ),
         tell=tell,
     )

@@ -133,6 +133,7 @@ class System:
             [self.payload(prompt, 1) for prompt in prompts],
             at_once=at_once,
             timeout_seconds=timeout_seconds,
+            tenant=self.target.tenant,
         )
         return f"L0 filled with {count:,} other prompts of {length} tokens, too short for L1"
 

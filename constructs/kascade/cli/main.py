@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kascade.cli.bench import add_bench
+from kascade.cli.lock import add_lock
 from kascade.cli.verify import add_arguments as add_verify
 from kascade.errors import EXIT_INVALID, KascadeError, unwritable
 
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_verify(verify)
     add_bench(verbs)
+    add_lock(verbs)
     return parser
 
 

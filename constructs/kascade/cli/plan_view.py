@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kascade.sizing.plan import ContainerSize, EnginePlan, Figure, ServingPlan
+from kascade.sizing.plan import ContainerSize, EnginePlan, Figure, ServingPlan, TenancyPlan
 from kascade.units import GIB, MIB, format_bytes, format_count, mib_to_gib
 
 _PLAIN_WIDTH = 150
@@ -139,10 +139,18 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
             table.add_row(
                 "router", router.strategy, f"{router.program} {router.policy}: {router.reason}"
             )
+    if engine.tenancy is not None:
+        table.add_row("tenancy", *_tenancy(engine.tenancy))
     table.add_row(
         "cost / replica", f"{figures.usd_per_hour.value:,.2f} USD/h", figures.usd_per_hour.reason
     )
     return table
+
+
+def _tenancy(tenancy: TenancyPlan) -> tuple[str, str]:
+    if tenancy.doors:
+        return "salted", f"cached blocks apart, a door each: {', '.join(tenancy.tenants)}"
+    return "isolated", f"engines, cache and key of {', '.join(tenancy.tenants)} alone"
 
 
 def _add_l2_rows(table: Table, engine: EnginePlan) -> None:
@@ -172,7 +180,6 @@ def _nodes(plan: ServingPlan) -> Table:
         "USD/h each",
     ):
         table.add_column(name, justify="right")
-    pool = {w.group: w.capacity_gb for w in plan.curvine.workers} if plan.curvine else {}
     for group in plan.cluster.groups:
         limit = str(group.max_pods) if group.max_pods else "?"
         table.add_row(
@@ -182,7 +189,7 @@ def _nodes(plan: ServingPlan) -> Table:
             f"{group.gpus} x {group.gpu_name}",
             format_bytes(group.allocatable_ram.value * MIB),
             format_bytes(group.nvme_bytes),
-            format_bytes(pool.get(group.name, 0) * GIB),
+            format_bytes(group.l2_gib * GIB),
             f"{len(group.daemonset_pods)} + {group.engines_per_node} of {limit} pods",
             f"{group.usd_per_hour.value:g}",
         )

@@ -22,7 +22,7 @@ from kascade.programs.verify.command import (
     settings,
     show,
 )
-from kascade.programs.verify.directory import LISTING, read_listing
+from kascade.programs.verify.directory import LISTING, no_directory, read_listing
 from kascade.programs.verify.facts import Facts
 from kascade.programs.verify.proof import UnusableError
 from kascade.programs.verify.reading import Listing, Look
@@ -165,6 +165,8 @@ def _run_from_here(kubectl: Kubectl, verify: VerifyPlan, arguments: argparse.Nam
             chunk_size=verify.chunk_size,
             replicas=replicas,
             router_url=f"http://127.0.0.1:{router[verify.router_port]}",
+            tenant=verify.tenant,
+            stranger=verify.stranger,
         )
         if verify.ttft_ratio is None and arguments.ttft_ratio is None:
             say(f"the time to the first token is not judged: {verify.ttft_reason}")
@@ -219,9 +221,9 @@ def _look(kubectl: Kubectl) -> Look:
     """Return a look into the directory from inside each replica's own container."""
 
     def look(facts: Facts) -> Listing | str:
+        if reason := no_directory(facts):
+            return reason
         path = facts.cache.base_path if facts.cache else ""
-        if not path:
-            return f"{facts.name} names no directory of L2, so nobody looked into it"
         program = ("python3", "-c", LISTING, path)
         try:
             text = kubectl.run("exec", facts.name, "--container=lmcache", "--", *program)

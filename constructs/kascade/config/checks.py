@@ -9,7 +9,13 @@ from kascade.catalog.instances import INSTANCES
 from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
 from kascade.catalog.models import MODELS
 from kascade.catalog.regions import REGIONS
-from kascade.config.model import ServingConfig
+from kascade.config.model import (
+    MAX_MODEL_NAME,
+    CurvineConfig,
+    DirectoryConfig,
+    ModelConfig,
+    ServingConfig,
+)
 from kascade.errors import ConfigPath, Problem, format_path
 
 _MAX_BUCKET_NAME = 63
@@ -33,6 +39,7 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
         *_places(config),
         *_instance_types(config),
         *_models(config),
+        *_tenants(config),
         *_settings(config),
     )
 
@@ -45,8 +52,18 @@ _RESERVED_MODEL_NAMES = frozenset(
 )
 """Names of other objects in the serving namespace."""
 
-_RESERVED_MODEL_ENDINGS = ("-router", "-pods", "-verify", "-verify-ingress", "-janitor")
+_RESERVED_MODEL_ENDINGS = (
+    "-router",
+    "-pods",
+    "-verify",
+    "-verify-ingress",
+    "-door",
+    "-janitor",
+)
 """What a model's other objects add to its name."""
+
+RESERVED_TENANT_PREFIX = "kascade-"
+"""Begins the names of tenants of our own, such as the one that `kascade verify` asks as."""
 
 _OWN_LABELS = ("kubernetes.io", "k8s.io", "sagemaker.amazonaws.com", "eks.amazonaws.com")
 
@@ -184,13 +201,81 @@ def _models(config: ServingConfig) -> Iterator[Problem]:
                 message=f"{model.model!r} is not in the catalog.{_near(model.model, MODELS)} For "
                 "any other model give its Hugging Face config.json in `config_json`",
             )
-        if facts is not None and facts.gated and model.huggingface_token_secret is None:
+        if model.weights.kind != "hub":
+            yield from _not_from_the_hub(index, model)
+        elif facts is not None and facts.gated and model.huggingface_token_secret is None:
             yield Problem(
                 path=("models", index, "huggingface_token_secret"),
                 message=f"{model.model} is gated on Hugging Face; name the Secret (key `token`) "
                 "that holds your access token",
                 also_reads=(("models", index, "model"),),
             )
+
+
+def _not_from_the_hub(index: int, model: ModelConfig) -> Iterator[Problem]:
+    """Refuse what only a download from Hugging Face reads."""
+    where = {"s3": "prefix", "claim": "path"}[model.weights.kind]
+    reads = (("models", index, "weights"),)
+    if model.revision is not None:
+        yield Problem(
+            path=("models", index, "revision"),
+            message=f"nothing reads it with weights of kind {model.weights.kind}; leave it out and "
+            f"name the revision in weights.{where}",
+            also_reads=reads,
+        )
+    if model.huggingface_token_secret is not None:
+        yield Problem(
+            path=("models", index, "huggingface_token_secret"),
+            message=f"nothing is downloaded with weights of kind {model.weights.kind}; leave it "
+            "out, so that no pod holds a token it does not need",
+            also_reads=reads,
+        )
+
+
+def _tenants(config: ServingConfig) -> Iterator[Problem]:
+    owners: dict[str, int] = {}
+    for index, model in enumerate(config.models):
+        path: ConfigPath = ("models", index, "tenancy", "tenants")
+        yield from _twice(model.tenants, path, "", "tenant")
+        for place, tenant in enumerate(model.tenants):
+            if tenant.startswith(RESERVED_TENANT_PREFIX):
+                yield Problem(
+                    path=(*path, place),
+                    message=f"{tenant!r} begins with {RESERVED_TENANT_PREFIX}, which is kept for "
+                    "tenants of Kascade's own; choose another name",
+                )
+            yield from _combined_name(model, index, place)
+        for name in (model.name, *(f"{model.name}-{tenant}" for tenant in model.tenants)):
+            other = owners.setdefault(name, index)
+            # A model name that stands twice has a sentence of its own already.
+            if config.models[other].name != model.name:
+                yield Problem(
+                    path=path if model.tenants else ("models", index, "name"),
+                    message=f"{name!r} would name objects of both models[{other}] and "
+                    f"models[{index}]; rename one of the models or the tenant",
+                    also_reads=(("models", other),),
+                )
+
+
+def _combined_name(model: ModelConfig, index: int, place: int) -> Iterator[Problem]:
+    """Refuse a model and a tenant whose names make no name together."""
+    path: ConfigPath = ("models", index, "tenancy", "tenants", place)
+    tenant, reads = model.tenants[place], (("models", index, "name"),)
+    name = f"{model.name}-{tenant}"
+    if len(name) > MAX_MODEL_NAME:
+        yield Problem(
+            path=path,
+            message=f"{name!r} has {len(name)} characters; objects are named after model and "
+            f"tenant together, so use at most {MAX_MODEL_NAME}",
+            also_reads=reads,
+        )
+    if name.endswith(_RESERVED_MODEL_ENDINGS) or name in _RESERVED_MODEL_NAMES:
+        yield Problem(
+            path=path,
+            message=f"{name!r}, of model and tenant, would collide with objects of another model; "
+            f"choose a tenant that does not end with {', '.join(_RESERVED_MODEL_ENDINGS)} there",
+            also_reads=reads,
+        )
 
 
 def _settings(config: ServingConfig) -> Iterator[Problem]:
@@ -200,6 +285,13 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
             path=("hyperpod", "tiered_storage_percentage"),
             message=f"got {percentage}; HyperPod takes {MIN_TIERED_PERCENTAGE} to 100. Leave the "
             "field out to switch the managed tier off",
+        )
+    if config.cache.l2.kind == "managed" and percentage is None:
+        yield Problem(
+            path=("hyperpod", "tiered_storage_percentage"),
+            message="cache.l2 is managed, which is kept in the RAM that this field lends; give "
+            f"{MIN_TIERED_PERCENTAGE} to 100, or choose another kind of L2",
+            also_reads=(("cache", "l2"),),
         )
     if config.kubernetes.version not in KUBERNETES_VERSIONS:
         yield Problem(
@@ -215,8 +307,8 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
             f"({cache.block_size}), or vLLM refuses to start",
             also_reads=(("cache", "block_size"),),
         )
-    if cache.l2.kind != "none" and cache.l2.janitor.low_water >= cache.l2.janitor.high_water:
-        janitor = cache.l2.janitor
+    janitor = cache.l2.janitor if isinstance(cache.l2, CurvineConfig | DirectoryConfig) else None
+    if janitor is not None and janitor.low_water >= janitor.high_water:
         yield Problem(
             path=("cache", "l2", "janitor", "low_water"),
             message=f"got {janitor.low_water}, which is not below high_water "

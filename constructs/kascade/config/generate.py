@@ -64,6 +64,10 @@ def _block(block: type[BaseModel], depth: int) -> Iterator[str]:
                 kind = other.model_fields["kind"].default
                 note = f"`kind: {kind}` instead of all this: {_first_line(other)}"
                 yield from (f"{indent}  # {line}" for line in textwrap.wrap(note, _WIDTH - 4))
+                if len(other.model_fields) > 1:
+                    # Two levels deeper than it stands: the width of the comment sign.
+                    deep = _block(other, depth + 3)
+                    yield from (f"{indent}  #   {line[len(indent) + 6 :]}" for line in deep)
 
 
 def _list(name: str, field: FieldInfo, item: type[BaseModel], depth: int) -> Iterator[str]:

@@ -13,6 +13,7 @@ import yaml
 
 from kascade.catalog.models import ModelFacts, facts_from_hf_config
 from kascade.config.checks import check_config
+from kascade.config.lock import Lock, check_lock, lock_path, parse_lock
 from kascade.config.messages import parse
 from kascade.config.model import ServingConfig
 from kascade.errors import ConfigPath, InvalidConfigError, Problem
@@ -125,8 +126,30 @@ def read_config(path: Path) -> LoadedConfig:
         return loaded
     local_models, model_problems = _read_model_files(parsed.config, path.parent)
     loaded = loaded.add((*model_problems, *check_config(parsed.config)))
+    loaded = loaded.add(_read_lock_problems(parsed.config, lock_path(path)))
     unknown = tuple(problem.path for problem in model_problems)
     return replace(loaded, local_models=local_models, broken=(*loaded.broken, *unknown))
+
+
+def read_lock(path: Path) -> Lock:
+    """Read a lock file; empty where there is none.
+
+    Raises:
+        InvalidConfigError: It is there but no lock.
+    """
+    try:
+        return parse_lock(_read_text(path, "lock file")) if path.exists() else {}
+    except (_UnreadableError, ValueError) as error:
+        message = f"{error}; restore it from the repository"
+        raise InvalidConfigError(str(path), [Problem(path=(), message=message)]) from None
+
+
+def _read_lock_problems(config: ServingConfig, path: Path) -> list[Problem]:
+    try:
+        return list(check_lock(config, read_lock(path), str(path)))
+    except InvalidConfigError as error:
+        (problem,) = error.problems
+        return [replace(problem, message=f"{path}: {problem.message}")]
 
 
 def load_config(path: Path) -> ServingConfig:

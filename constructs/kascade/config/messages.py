@@ -218,7 +218,7 @@ def _sentence(data: Any, path: ConfigPath, details: ErrorDetails) -> str:  # noq
     if kind == "extra_forbidden":
         return _unknown_field(data, path)
     if kind == "missing":
-        return f"this field is required: {_description(path)}"
+        return f"this field is required: {_description(data, path)}"
     if kind == "value_error":
         return str(context["error"])
     if kind in {"literal_error", "union_tag_invalid"}:
@@ -226,14 +226,15 @@ def _sentence(data: Any, path: ConfigPath, details: ErrorDetails) -> str:  # noq
             return f"got kind {context['tag']!r}; allowed: {context['expected_tags']}"
         return f"got {_shown(given)}; allowed: {context['expected']}"
     if kind == "union_tag_not_found":
-        return "this block must begin with `kind:`; allowed: 'curvine', 'none'"
+        allowed = ", ".join(repr(known) for known in _kinds(path))
+        return f"this block must begin with `kind:`; allowed: {allowed}"
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
-        return f"got {_shown(given)}; it must be {words} {context[key]}. {_description(path)}"
+        return f"got {_shown(given)}; it must be {words} {context[key]}. {_description(data, path)}"
     if kind == "too_short":
         return (
             f"got {context['actual_length']}; at least {context['min_length']} are needed. "
-            f"{_description(path)}"
+            f"{_description(data, path)}"
         )
     if kind == "too_long":
         return f"got too many; at most {context['max_length']} are allowed"
@@ -282,8 +283,8 @@ def _unknown_field(data: Any, path: ConfigPath) -> str:
     return f"there is no such field here.{hint} Allowed: {', '.join(allowed)}"
 
 
-def _description(path: ConfigPath) -> str:
-    field = _field({}, path)
+def _description(data: Any, path: ConfigPath) -> str:
+    field = _field(data, path)
     return (field.description or "") if field is not None else ""
 
 

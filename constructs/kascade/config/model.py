@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from kascade.catalog.kubernetes import DEFAULT_KUBERNETES_VERSION
 
 _MAX_NAME = 20
-_MAX_MODEL_NAME = 32
+MAX_MODEL_NAME = 32
 _LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}", re.ASCII)
 _IMAGE = re.compile(
@@ -30,10 +30,17 @@ _LABEL_KEY = re.compile(rf"({_SUBDOMAIN}/)?{_NAME_PART}")
 _SECRET = re.compile(_SUBDOMAIN)
 _MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 _REVISION = re.compile(r"[0-9a-f]{40}")
-_HOST_PATH = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}){1,6}")
+_STEP = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}"
+_INNER_PATH = re.compile(rf"{_STEP}(/{_STEP}){{0,5}}")
+_HOST_PATH = re.compile(rf"(/{_STEP}){{1,6}}")
 _TAG_KEY = re.compile(r"(?!aws:)[\w .:/=+@-]{1,128}", re.ASCII)
 _TAG_VALUE = re.compile(r"[\w .:/=+@-]{0,256}", re.ASCII)
 _GRAFANA_VERSION = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_IP_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
+_OTHER_BUCKETS = ("--x-s3", "-s3alias", "--ol-s3", ".mrap", "--table-s3")
+_FOLDERS = re.compile(r"(?!\.)[\w.=+-]{1,200}(/(?!\.)[\w.=+-]{1,200}){0,9}", re.ASCII)
+_KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}")
 _VPC_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
 
@@ -69,6 +76,34 @@ def _cidr(value: str) -> str:
     return value
 
 
+def _bucket(value: str) -> str:
+    fits = _BUCKET.fullmatch(value) and ".." not in value and not _IP_ADDRESS.fullmatch(value)
+    if not fits or value.startswith(("xn--", "sthree-")):
+        msg = (
+            f"{value!r} cannot be the name of a bucket; it is 3 to 63 lower-case letters, digits, "
+            "dots and hyphens, without s3:// before it and without a folder behind it"
+        )
+        raise ValueError(msg)
+    if value.endswith(_OTHER_BUCKETS):
+        msg = (
+            f"{value!r} names a directory bucket or an access point, which take other rights; give "
+            "a general purpose bucket"
+        )
+        raise ValueError(msg)
+    return value
+
+
+def _folders(value: str) -> str:
+    if not _FOLDERS.fullmatch(value):
+        msg = (
+            f"{value!r} is no path of folders such as models/qwen2-7b/f2826a0: letters, digits and "
+            "_.=+- between single slashes, none at the beginning or end, and no folder that begins "
+            "with a dot"
+        )
+        raise ValueError(msg)
+    return value
+
+
 def _vpc_cidr(value: str) -> str:
     network = ipaddress.IPv4Network(_cidr(value))
     if not 16 <= network.prefixlen <= 20:  # noqa: PLR2004  (VPC limits: /16; below /20 no room for pods)
@@ -94,6 +129,10 @@ LabelValue = Annotated[
         _LABEL_VALUE, "a Kubernetes label value (at most 63 letters, digits, dots, dashes or _)"
     ),
 ]
+ClaimName = Annotated[str, _matching(_SECRET, "the name of a PersistentVolumeClaim")]
+BucketName = Annotated[str, AfterValidator(_bucket)]
+Folders = Annotated[str, AfterValidator(_folders)]
+KeyArn = Annotated[str, _matching(_KEY_ARN, "the ARN of a KMS key (arn:aws:kms:...:key/...)")]
 SecretName = Annotated[str, _matching(_SECRET, "the name of a Kubernetes Secret")]
 Share = Annotated[float, Field(strict=True, ge=0.1, le=1.0, allow_inf_nan=False)]
 
@@ -173,7 +212,9 @@ class NetworkConfig(Block):
     """The VPC."""
 
     vpc_cidr: Annotated[str, AfterValidator(_vpc_cidr)] = Field(
-        default="10.0.0.0/16", description="Address space of the VPC, /16 to /20."
+        default="10.0.0.0/16",
+        description="Address space of the VPC, /16 to /20. Cannot be changed during the life of a "
+        "deployment.",
     )
     nat: Literal["one", "per_zone"] = Field(
         default="one",
@@ -255,10 +296,79 @@ class HyperPodConfig(Block):
     )
 
 
+class HubWeights(Block):
+    """Weights that each pod downloads from Hugging Face onto a volume of its own."""
+
+    kind: Literal["hub"] = "hub"
+
+
+class S3Weights(Block):
+    """Weights in a bucket of yours, mounted read-only by Mountpoint for S3."""
+
+    kind: Literal["s3"] = "s3"
+    bucket: BucketName = Field(
+        examples=["example-models"],
+        description="General purpose bucket in the deployment's region.",
+    )
+    prefix: Folders = Field(
+        examples=["qwen2-7b/f2826a0"],
+        description="Folder with the model's files (config.json, tokenizer, *.safetensors). Name "
+        "the revision in it and never change what lies there: it is part of the cache's directory.",
+    )
+    kms_key_arn: KeyArn | None = Field(
+        default=None, description="Your own key, where the bucket is encrypted with one."
+    )
+
+
+class ClaimWeights(Block):
+    """Weights on a volume of yours, mounted read-only from a claim in the serving namespace."""
+
+    kind: Literal["claim"] = "claim"
+    name: ClaimName = Field(
+        examples=["models"],
+        description="PersistentVolumeClaim that every replica can mount at once. You make it.",
+    )
+    path: Folders | None = Field(
+        default=None,
+        description="Folder in it with the model's files. Name the revision in it and never change "
+        "what lies there: it is part of the cache's directory. Without it the volume's root.",
+    )
+
+
+TenantName = Annotated[str, _short_name(_MAX_NAME)]
+_TENANTS = Field(
+    examples=[["alice", "bob"]],
+    min_length=1,
+    max_length=20,
+    description="Short names, unique. They stand in file names, metrics and labels, so a name is "
+    "no secret.",
+)
+
+
+class SharedTenancyConfig(Block):
+    """Everybody shares the model and its cache."""
+
+    kind: Literal["shared"] = "shared"
+
+
+class SaltedTenancyConfig(Block):
+    """Tenants share the engines and no cached block; each has a door of its own."""
+
+    kind: Literal["salted"] = "salted"
+    tenants: tuple[TenantName, ...] = _TENANTS
+
+
+class IsolatedTenancyConfig(Block):
+    """Each tenant has engines, cache, key and router of its own; `replicas` counts for each."""
+
+    kind: Literal["isolated"] = "isolated"
+    tenants: tuple[TenantName, ...] = _TENANTS
+
+
 class ModelConfig(Block):
     """One model and its replicas."""
 
-    name: Annotated[str, _short_name(_MAX_MODEL_NAME)] = Field(
+    name: Annotated[str, _short_name(MAX_MODEL_NAME)] = Field(
         examples=["qwen2-7b"],
         description="Short name, unique; names the Deployment, Service and router.",
     )
@@ -267,6 +377,9 @@ class ModelConfig(Block):
     ] = Field(
         examples=["Qwen/Qwen2-7B-Instruct"],
         description="Hugging Face id. It is part of every cache key.",
+    )
+    weights: Annotated[HubWeights | S3Weights | ClaimWeights, Field(discriminator="kind")] = Field(
+        default=HubWeights(), description="Where the weights come from."
     )
     config_json: str | None = Field(
         default=None,
@@ -319,6 +432,26 @@ class ModelConfig(Block):
         description="Secret in the serving namespace whose key `token` holds a Hugging Face token. "
         "You make it; gated models need it.",
     )
+    tenancy: Annotated[
+        SharedTenancyConfig | SaltedTenancyConfig | IsolatedTenancyConfig,
+        Field(discriminator="kind"),
+    ] = Field(
+        default=SharedTenancyConfig(),
+        description="Who shares what: shared keeps nobody apart. docs/tenancy.md says what each "
+        "kind separates and what it leaves open.",
+    )
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """Names of the tenants that are kept apart; none where all is shared."""
+        return () if self.tenancy.kind == "shared" else self.tenancy.tenants
+
+    @property
+    def engine_names(self) -> tuple[str, ...]:
+        """Names of the engines that serve it: one, or one for each isolated tenant."""
+        if self.tenancy.kind != "isolated":
+            return (self.name,)
+        return tuple(f"{self.name}-{tenant}" for tenant in self.tenants)
 
 
 class L1Config(Block):
@@ -329,6 +462,14 @@ class L1Config(Block):
         ge=1,
         description="L1 of one replica. Without it: all the RAM that nothing else needs.",
     )
+
+
+Integrity = Literal["aesgcm", "none"]
+
+_INTEGRITY = (
+    "aesgcm encrypts and authenticates every block, so that a damaged file becomes "
+    "a recompute; with none it was measured to become a wrong answer."
+)
 
 
 class JanitorConfig(Block):
@@ -380,11 +521,49 @@ class CurvineConfig(Block):
         "off it alone bounds the files that restarted replicas leave behind, and the pool must "
         "hold this many hours of new blocks.",
     )
-    integrity: Literal["aesgcm", "none"] = Field(
-        default="aesgcm",
-        description="aesgcm encrypts and authenticates every block, so that a damaged file becomes "
-        "a recompute; with none it was measured to become a wrong answer.",
+    integrity: Integrity = Field(default="aesgcm", description=_INTEGRITY)
+    janitor: JanitorConfig = Field(
+        default=JanitorConfig(), description="What bounds each model's directory."
     )
+
+
+class ManagedConfig(Block):
+    """L2 in HyperPod's managed tiered storage: a share of every node's RAM, which AWS runs."""
+
+    kind: Literal["managed"] = "managed"
+    integrity: Integrity = Field(default="aesgcm", description=_INTEGRITY)
+
+
+class DirectoryConfig(Block):
+    """L2 in a directory of a file system that you bring, such as FSx for Lustre or EFS."""
+
+    kind: Literal["directory"] = "directory"
+    claim: ClaimName = Field(
+        examples=["kv-cache"],
+        description="Claim with access mode ReadWriteMany in the serving namespace. You make it.",
+    )
+    capacity_gib: Whole = Field(
+        examples=[1200],
+        ge=10,
+        description="What the engines of all models together may fill.",
+    )
+    path: Annotated[str, _matching(_INNER_PATH, "a path inside the claim, such as kascade/kv")] = (
+        Field(
+            default="kascade",
+            description="Directory inside the claim below which each model gets its own.",
+        )
+    )
+    file_system: Literal["nfs4", "lustre"] | None = Field(
+        default=None,
+        description="What must be mounted. Without it: anything but a disk of the node itself.",
+    )
+    read_mib_per_second: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="What the file system delivers to one node. Without it the plan counts with "
+        "the network alone.",
+    )
+    integrity: Integrity = Field(default="aesgcm", description=_INTEGRITY)
     janitor: JanitorConfig = Field(
         default=JanitorConfig(), description="What bounds each model's directory."
     )
@@ -394,6 +573,10 @@ class NoL2Config(Block):
     """No L2: what one replica computed, no other can read."""
 
     kind: Literal["none"] = "none"
+
+
+L2Config = CurvineConfig | ManagedConfig | DirectoryConfig | NoL2Config
+"""The either/or of L2."""
 
 
 class CacheConfig(Block):
@@ -409,7 +592,7 @@ class CacheConfig(Block):
         default=16, description="Tokens of one vLLM block; the chunk must be a multiple of it."
     )
     l1: L1Config = Field(default=L1Config(), description="Host RAM beside each engine.")
-    l2: Annotated[CurvineConfig | NoL2Config, Field(discriminator="kind")] = Field(
+    l2: Annotated[L2Config, Field(discriminator="kind")] = Field(
         default=CurvineConfig(), description="The tier that all replicas share."
     )
 
@@ -469,6 +652,9 @@ class ImagesConfig(Block):
     curvine_csi: ImageReference | None = Field(default=None, description="Curvine CSI driver.")
     csi_provisioner: ImageReference | None = Field(default=None, description="CSI sidecar.")
     csi_registrar: ImageReference | None = Field(default=None, description="CSI sidecar.")
+    door: ImageReference | None = Field(
+        default=None, description="nginx, for the doors of salted tenants."
+    )
     jobs: ImageReference | None = Field(
         default=None, description="Python, for the Job that makes the cache key."
     )

@@ -28,9 +28,6 @@ NODE_HEALTH_KEY: Final = "sagemaker.amazonaws.com/node-health-status"
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 """Extended resource of the NVIDIA device plugin, and the usual taint of GPU nodes."""
 
-CLIENT_LABEL: Final = "kascade.dev/client"
-"""``true`` on a pod of the serving namespace, or on a namespace, admits it to the routers."""
-
 ENGINE_LABEL: Final = "kascade.dev/engine"
 """Name of the engine that a pod runs (engines) or stands in front of (routers)."""
 
@@ -72,6 +69,16 @@ def engine_selector(engine: str) -> dict[str, str]:
 def router_selector(router: str) -> dict[str, str]:
     """Labels that select the pods of one router."""
     return selector(name="vllm-router", instance=router, component="router")
+
+
+def door_selector(door: str) -> dict[str, str]:
+    """Labels that select the pods of one tenant's door."""
+    return selector(name="door", instance=door, component="door")
+
+
+def verify_selector(engine: str) -> dict[str, str]:
+    """Labels that select the proof of one engine."""
+    return selector(name="verify", instance=engine, component="verify")
 
 
 def curvine_selector(cluster_id: str, component: str) -> dict[str, str]:

@@ -72,6 +72,12 @@ def ingress_from(peers: Sequence[Fields], *ports: int) -> Fields:
     return {"from": list(peers), "ports": tcp(*ports)}
 
 
+def labelled(label: str) -> list[Fields]:
+    """Peers: pods of the policy's own namespace, and whole namespaces, that carry a label."""
+    wanted = {"matchLabels": {label: "true"}}
+    return [{"podSelector": wanted}, {"namespaceSelector": wanted}]
+
+
 def egress_to(peers: Sequence[Fields], *ports: int) -> Fields:
     """Rule: these ports of these peers may be opened."""
     return {"to": list(peers), "ports": tcp(*ports)}

@@ -7,7 +7,7 @@ replicas of an engine read the same Secret, and a deleted one merely makes the c
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from constructs import Construct
 
@@ -27,7 +27,7 @@ from kascade.sizing.plan import EnginePlan, NetworkPlan
 KEY_FILE: Final = "key"
 """Key of the Secret's data and name of the file in the pod."""
 
-KEY_BITS: Final = 256
+KEY_BITS: Final[Literal[256]] = 256
 
 _BACKOFF_LIMIT: Final = 50
 """Hours of attempts, see the bootstrap Job of Curvine."""

@@ -6,9 +6,22 @@ from typing import Final
 
 from constructs import Construct
 
-from kascade.kube._labels import ENGINE_LABEL, VLLM_PORT, engine_selector, labels
+from kascade.kube._labels import (
+    CONFIG_HASH_ANNOTATION,
+    ENGINE_LABEL,
+    VLLM_PORT,
+    engine_selector,
+    labels,
+)
 from kascade.kube._objects import Fields, Metadata, add_object, pod_template
-from kascade.kube._pods import ENGINE_PRIORITY, POD_SECURITY, in_group, spread, tolerations
+from kascade.kube._pods import (
+    ENGINE_PRIORITY,
+    POD_SECURITY,
+    SHM_VOLUME,
+    in_group,
+    spread_widely,
+    tolerations,
+)
 from kascade.kube._policies import (
     add_policy,
     ingress_from,
@@ -17,9 +30,11 @@ from kascade.kube._policies import (
     scrape_ingress,
 )
 from kascade.kube._rbac import add_service_account
-from kascade.kube.classes import WEIGHTS_STORAGE_CLASS
-from kascade.kube.lmcache import SHM_VOLUME, cache_volumes, guard_container, server_container
-from kascade.kube.vllm import WEIGHTS_VOLUME, engine_container
+from kascade.kube.l2.attachment import attach
+from kascade.kube.lmcache import server_container
+from kascade.kube.tenancy import TenancyProgram, program_hash, tenancy_volume
+from kascade.kube.vllm import engine_container
+from kascade.kube.weights import weights_volume
 from kascade.sizing.plan import EnginePlan, NetworkPlan
 
 _SHUTDOWN_SECONDS: Final = 30
@@ -45,11 +60,14 @@ class Engine(Construct):
         """
         super().__init__(scope, construct_id)
         self._plan = engine
+        self._l2 = attach(engine, network)
         self._selector = engine_selector(engine.name)
         self._labels = {**labels(self._selector), ENGINE_LABEL: engine.name}
         self._meta = Metadata(name=engine.name, namespace=engine.namespace, labels=self._labels)
         # An account without any right: the default one might be given some by others.
         add_service_account(self, meta=self._meta)
+        if engine.tenancy is not None:
+            TenancyProgram(self, "Tenancy", engine=engine)
         self._add_deployment()
         add_object(
             self,
@@ -79,6 +97,7 @@ class Engine(Construct):
 
     def _add_deployment(self) -> None:
         plan = self._plan
+        noted = None if plan.tenancy is None else {CONFIG_HASH_ANNOTATION: program_hash()}
         add_object(
             self,
             api_version="apps/v1",
@@ -97,15 +116,14 @@ class Engine(Construct):
                         },
                     },
                     "progressDeadlineSeconds": plan.load_timeout_seconds + _PROGRESS_SECONDS,
-                    "template": pod_template(self._labels, self._pod()),
+                    "template": pod_template(self._labels, self._pod(), noted),
                 }
             },
         )
 
     def _pod(self) -> Fields:
-        plan = self._plan
-        l2 = plan.lmcache.l2
-        guard = [] if l2 is None else [guard_container(plan, l2)]
+        plan, l2 = self._plan, self._l2
+        guard = [] if l2 is None else [l2.guard]
         return {
             "serviceAccountName": self._meta.name,
             "automountServiceAccountToken": False,
@@ -116,8 +134,8 @@ class Engine(Construct):
             "securityContext": POD_SECURITY,
             "affinity": in_group(plan.group, plan.instance_type),
             "tolerations": tolerations(plan.taint_keys),
-            "topologySpreadConstraints": [spread(self._selector)],
-            "initContainers": [*guard, server_container(plan)],
+            "topologySpreadConstraints": spread_widely(self._selector, zones=plan.spread_zones),
+            "initContainers": [*guard, server_container(plan, l2)],
             "containers": [engine_container(plan)],
             "volumes": [
                 # vLLM's ranks and the LMCache server exchange data here; 64 MiB is the default.
@@ -125,22 +143,9 @@ class Engine(Construct):
                     "name": SHM_VOLUME,
                     "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.shm_mib}Mi"},
                 },
-                # Not an emptyDir: that shares the disk of images and logs, see decision 0006.
-                {
-                    "name": WEIGHTS_VOLUME,
-                    "ephemeral": {
-                        "volumeClaimTemplate": {
-                            "spec": {
-                                "accessModes": ["ReadWriteOnce"],
-                                "storageClassName": WEIGHTS_STORAGE_CLASS,
-                                "resources": {
-                                    "requests": {"storage": f"{plan.weights_volume_gib}Gi"}
-                                },
-                            }
-                        }
-                    },
-                },
-                *cache_volumes(plan),
+                weights_volume(plan),
+                *(() if l2 is None else l2.volumes),
+                *([tenancy_volume(plan)] if plan.tenancy is not None else []),
             ],
         }
 
@@ -157,6 +162,10 @@ class Engine(Construct):
                 ),
                 *scrape_ingress(network.collector_cidrs, plan.port, plan.lmcache.http_port),
             ],
-            # Weights. The mount is the kubelet's, not the pod's, so the cache needs no rule.
-            egress=[internet_egress(network.vpc_cidr)],
+            # Weights. A mount is the kubelet's, not the pod's, so neither the cache nor mounted
+            # weights need a rule.
+            egress=[
+                *([internet_egress(network.vpc_cidr)] if plan.mounted_weights is None else []),
+                *(() if self._l2 is None else self._l2.egress),
+            ],
         )

@@ -29,8 +29,8 @@ from kascade.kube._pods import (
 )
 from kascade.kube._policies import add_policy, api_server_egress, scrape_ingress
 from kascade.kube._rbac import account, add_role, add_service_account, rule
-from kascade.kube.curvine.names import MARKER
-from kascade.kube.lmcache import CACHE_VOLUME, TEMP_PREFIX
+from kascade.kube.l2.attachment import CACHE_VOLUME, TEMP_PREFIX
+from kascade.kube.l2.guards import MARKER
 from kascade.programs import program_files
 from kascade.sizing.plan import JanitorPlan, NetworkPlan
 
@@ -144,7 +144,7 @@ class Janitor(Construct):
             "tolerations": tolerations(plan.taint_keys),
             "containers": [self._container()],
             "volumes": [
-                {"name": CACHE_VOLUME, "persistentVolumeClaim": {"claimName": plan.volume}},
+                {"name": CACHE_VOLUME, "persistentVolumeClaim": {"claimName": plan.claim}},
                 {"name": "program", "configMap": {"name": _COMMON_NAME}},
             ],
         }
@@ -174,7 +174,11 @@ class Janitor(Construct):
             "securityContext": {**NO_PRIVILEGES, "runAsUser": 0, "readOnlyRootFilesystem": True},
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "volumeMounts": [
-                {"name": CACHE_VOLUME, "mountPath": plan.mount_path},
+                {
+                    "name": CACHE_VOLUME,
+                    "mountPath": plan.mount_path,
+                    **({} if plan.folder is None else {"subPath": plan.folder}),
+                },
                 {
                     "name": "program",
                     "mountPath": f"{_PYTHON_PATH}/{_PROGRAM}",

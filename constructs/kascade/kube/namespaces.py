@@ -10,6 +10,7 @@ from constructs import Construct
 from kascade.kube._labels import labels
 from kascade.kube._objects import Metadata, add_object
 from kascade.kube._policies import add_policy, dns_egress
+from kascade.kube.admission import OneHostDirectory
 from kascade.sizing.plan import Namespaces
 
 _SERVING_SECURITY: Final = {
@@ -20,6 +21,14 @@ _SERVING_SECURITY: Final = {
     "pod-security.kubernetes.io/enforce-version": "latest",
     "pod-security.kubernetes.io/audit": "restricted",
     "pod-security.kubernetes.io/audit-version": "latest",
+}
+
+_MANAGED_L2_SECURITY: Final = {
+    **_SERVING_SECURITY,
+    # HyperPod's tiered storage is read through the host's shared memory, a hostPath, which
+    # "baseline" refuses whatever it is. There is no level between, so ``OneHostDirectory`` refuses
+    # the rest.
+    "pod-security.kubernetes.io/enforce": "privileged",
 }
 
 _CACHE_SECURITY: Final = {
@@ -36,16 +45,30 @@ class ClosedNamespaces(Construct):
     Every component adds what it needs itself, next to the ports it opens.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, namespaces: Namespaces) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        namespaces: Namespaces,
+        host_directory: str | None = None,
+    ) -> None:
         """Add three namespaces and four policies.
 
         Args:
             scope: Parent construct.
             construct_id: Id below the parent.
             namespaces: Their names.
+            host_directory: The one directory of the host that serving pods may mount.
         """
         super().__init__(scope, construct_id)
-        self._add_namespace(namespaces.serving, _SERVING_SECURITY)
+        if host_directory is None:
+            self._add_namespace(namespaces.serving, _SERVING_SECURITY)
+        else:
+            self._add_namespace(namespaces.serving, _MANAGED_L2_SECURITY)
+            OneHostDirectory(
+                self, "OneHostDirectory", namespace=namespaces.serving, path=host_directory
+            )
         self._add_namespace(namespaces.cache, _CACHE_SECURITY)
         # The label is the one of AWS's chart. No Pod Security level: the health agent mounts host
         # paths, and the service puts pods of its own here.

@@ -7,12 +7,12 @@ from typing import Final
 from constructs import Construct
 
 from kascade.kube._labels import (
-    CLIENT_LABEL,
     ENGINE_LABEL,
     ROUTER_PORT,
     engine_selector,
     labels,
     router_selector,
+    verify_selector,
 )
 from kascade.kube._objects import Fields, Metadata, add_object, pod_template
 from kascade.kube._pods import (
@@ -23,13 +23,14 @@ from kascade.kube._pods import (
     http_probe,
     plain_env,
     resources,
-    spread,
+    spread_widely,
 )
 from kascade.kube._policies import (
     add_policy,
     api_server_egress,
     egress_to,
     ingress_from,
+    labelled,
     pods,
     scrape_ingress,
 )
@@ -114,7 +115,7 @@ class Router(Construct):
             "terminationGracePeriodSeconds": plan.request_timeout_seconds + _NOTICE_SECONDS,
             "securityContext": NON_ROOT_POD,
             "affinity": ON_SYSTEM_NODES,
-            "topologySpreadConstraints": [spread(self._selector)],
+            "topologySpreadConstraints": spread_widely(self._selector, zones=plan.spread_zones),
             "containers": [
                 {
                     "name": "router",
@@ -165,13 +166,7 @@ class Router(Construct):
                 # /add_worker, /remove_worker and /flush_cache share the API's port and ask for no
                 # login: whoever may send a prompt may also redirect everybody's. So clients are
                 # let in by label only, and never the VPC as a whole.
-                ingress_from(
-                    [
-                        {"podSelector": {"matchLabels": {CLIENT_LABEL: "true"}}},
-                        {"namespaceSelector": {"matchLabels": {CLIENT_LABEL: "true"}}},
-                    ],
-                    plan.port,
-                ),
+                ingress_from(_clients(plan), plan.port),
                 *scrape_ingress(network.collector_cidrs, plan.metrics_port),
             ],
             egress=[
@@ -179,6 +174,15 @@ class Router(Construct):
                 api_server_egress(network.vpc_cidr),
             ],
         )
+
+
+def _clients(plan: RouterPlan) -> list[Fields]:
+    """Who may send requests: any client, or the one tenant's, or the doors of all tenants."""
+    # Where all share, the proof is a client like others.
+    proof = [] if plan.tenancy is None else [pods(verify_selector(plan.engine))]
+    if plan.client_label is None:
+        return [pods({"app.kubernetes.io/component": "door", ENGINE_LABEL: plan.engine}), *proof]
+    return [*labelled(plan.client_label), *proof]
 
 
 def router_args(plan: RouterPlan) -> list[str]:

@@ -11,7 +11,6 @@ from typing import Final
 from constructs import Construct
 
 from kascade.kube._labels import (
-    CLIENT_LABEL,
     ENGINE_LABEL,
     LMCACHE_PORT,
     VLLM_PORT,
@@ -19,6 +18,7 @@ from kascade.kube._labels import (
     labels,
     router_selector,
     selector,
+    verify_selector,
 )
 from kascade.kube._objects import Fields, Metadata, add_object, pod_template
 from kascade.kube._pods import (
@@ -31,6 +31,7 @@ from kascade.kube._pods import (
 from kascade.kube._policies import add_policy, egress_to, ingress_from, pods
 from kascade.programs import program_files
 from kascade.sizing.plan import VerifyPlan
+from kascade.sizing.tenancy import CLIENT_LABEL
 
 _PROGRAM: Final = "verify"
 _CONFIG_MAP: Final = "kascade-verify"
@@ -78,7 +79,7 @@ class Verify(Construct):
         """
         super().__init__(scope, construct_id)
         self._plan = verify
-        self._selector = selector(name=_PROGRAM, instance=verify.engine, component="verify")
+        self._selector = verify_selector(verify.engine)
         self._engine = engine_selector(verify.engine)
         written = {**labels(self._selector), ENGINE_LABEL: verify.engine}
         self._meta = Metadata(name=verify.name, namespace=verify.namespace, labels=written)
@@ -215,4 +216,6 @@ def verify_args(plan: VerifyPlan) -> list[str]:
         f"--ttft-ratio={plan.ttft_ratio or 0}",
         f"--request-seconds={plan.request_seconds}",
         f"--store-seconds={plan.store_seconds}",
+        *([] if plan.tenant is None else [f"--tenant={plan.tenant}"]),
+        *([] if plan.stranger is None else [f"--stranger={plan.stranger}"]),
     ]

@@ -11,15 +11,11 @@ from typing import Final
 
 from kascade.kube._labels import GPU_RESOURCE, VLLM_PORT
 from kascade.kube._objects import Fields
-from kascade.kube._pods import NO_PRIVILEGES, http_probe, plain_env, resources
-from kascade.kube.lmcache import SHARED_ENV, SHM_MOUNT
+from kascade.kube._pods import NO_PRIVILEGES, SHM_MOUNT, http_probe, plain_env, resources
+from kascade.kube.lmcache import SHARED_ENV
+from kascade.kube.tenancy import TENANCY_MOUNT, tenancy_args, tenancy_env
+from kascade.kube.weights import token_env, weights_env, weights_mount, working_directory
 from kascade.sizing.plan import EnginePlan
-
-WEIGHTS_VOLUME: Final = "weights"
-_WEIGHTS_MOUNT: Final = "/weights"
-
-TOKEN_KEY: Final = "token"  # noqa: S105 - the name of a field, not a secret
-"""Field of the Secret that holds the Hugging Face token."""
 
 _STARTUP_PERIOD: Final = 10
 
@@ -33,15 +29,18 @@ def engine_container(engine: EnginePlan) -> Fields:
     Probes ask ``/health``, which looks at the engine process and never at the cache's mount: a slow
     cache must not restart a GPU process that takes minutes to load.
     """
+    tenancy = engine.tenancy
     return {
         "name": "vllm",
         "image": engine.image,
         "command": ["vllm", "serve"],
         "args": serve_args(engine),
         "env": [
-            *plain_env({**SHARED_ENV, "HF_HOME": _WEIGHTS_MOUNT}),
-            *_token(engine.huggingface_secret),
+            *plain_env({**SHARED_ENV, **weights_env(engine)}),
+            *token_env(engine),
+            *(tenancy_env(tenancy) if tenancy is not None else []),
         ],
+        **working_directory(engine),
         # API and metrics share one port.
         "ports": [{"name": VLLM_PORT, "containerPort": engine.port}],
         "startupProbe": http_probe(
@@ -66,7 +65,8 @@ def engine_container(engine: EnginePlan) -> Fields:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             SHM_MOUNT,
-            {"name": WEIGHTS_VOLUME, "mountPath": _WEIGHTS_MOUNT},
+            weights_mount(engine),
+            *([TENANCY_MOUNT] if tenancy is not None else []),
         ],
     }
 
@@ -98,6 +98,8 @@ def serve_args(engine: EnginePlan) -> list[str]:
         args.append(f"--revision={engine.revision}")
     if engine.quantization is not None:
         args.append(f"--quantization={engine.quantization}")
+    if engine.tenancy is not None:
+        args += tenancy_args()
     transfer = json.dumps(transfer_config(engine), separators=(",", ":"))
     args.append(f"--kv-transfer-config={transfer}")
     return args
@@ -121,10 +123,3 @@ def transfer_config(engine: EnginePlan) -> Fields:
             "lmcache.mp.isolated_ipc": True,
         },
     }
-
-
-def _token(secret: str | None) -> list[Fields]:
-    """Hugging Face token, where the model is gated; the Secret is made by hand."""
-    if secret is None:
-        return []
-    return [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": secret, "key": TOKEN_KEY}}}]

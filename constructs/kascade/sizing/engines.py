@@ -8,18 +8,31 @@ from typing import Final
 
 from kascade.catalog.instances import InstanceType
 from kascade.catalog.models import REVISIONS, ModelFacts
-from kascade.config.model import InstanceGroupConfig, ModelConfig, ServingConfig
+from kascade.config.model import (
+    CurvineConfig,
+    DirectoryConfig,
+    InstanceGroupConfig,
+    ManagedConfig,
+    ModelConfig,
+    ServingConfig,
+)
 from kascade.errors import ConfigPath, Problem
 from kascade.sizing import gpu, host, pool, transfer
 from kascade.sizing.nodes import Packing
 from kascade.sizing.plan import (
+    BucketVolumePlan,
     ContainerSize,
+    CurvineL2Plan,
+    DirectoryL2Plan,
     EngineFigures,
     EnginePlan,
     Figure,
     L2Plan,
     LMCachePlan,
+    ManagedL2Plan,
+    MountedWeights,
 )
+from kascade.sizing.tenancy import tenancy_of
 from kascade.units import GIB, MIB, format_bytes, format_count, mib_to_gib
 
 VLLM_PORT: Final = 8000
@@ -55,6 +68,13 @@ CLIENT_TIMEOUT_MS: Final = 5000
 """Curvine waits two minutes by default; a lost master should be a miss, not a hung request."""
 
 CACHE_MOUNT: Final = "/mnt/kv"
+
+TIERED_STORAGE_PORT: Final = 9200
+SHARED_MEMORY: Final = "ai_toolkit_cache"
+HOST_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - shared memory
+"""Where HyperPod's daemon answers on every node, and its file in the host's shared memory (AWS blog
+on managed tiered KV cache; LMCache PR 4138). LMCache's own default is another name."""
+
 KEY_SECRET: Final = "kv-cache-key"  # noqa: S105  (the Secret's name, not its content)
 
 
@@ -64,6 +84,8 @@ class EngineInput:
 
     Attributes:
         index: Place of the model in the file.
+        model: The model, named as this engine is.
+        tenant: The one tenant whose engine it is, or None.
         packing: Where all engines of the group stand.
         usd_per_hour: Price of one instance of the group.
     """
@@ -78,12 +100,15 @@ class EngineInput:
     config: ServingConfig
     image: str
     usd_per_hour: Figure
+    tenant: str | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
     @property
     def revision(self) -> str | None:
-        """Commit of the weights, where one is known."""
+        """Commit of the weights, where they are downloaded and one is known."""
+        if self.model.weights.kind != "hub":
+            return None
         return self.model.revision or REVISIONS.get(self.model.model)
 
     @property
@@ -343,10 +368,19 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class L2Share:
-    """One engine's part of the pool."""
+    """One engine's part of L2.
+
+    Attributes:
+        capacity_gib: What it may write.
+        usable: Part of that which is full before something is evicted.
+        mount_limit: What the way to it delivers beside the network, and its name; None without a
+            bound of its own.
+    """
 
     capacity_gib: int
+    usable: float
     reason: str
+    mount_limit: transfer.Limit | None
 
 
 def plan_engine(
@@ -361,12 +395,7 @@ def plan_engine(
             f"one replica and no free GPU: {model.name} is down during every roll-out. Two "
             "replicas, or one more instance, avoid that",
         )
-    if given.revision is None:
-        given.warn(
-            "revision",
-            f"no commit is known for {model.model}: replicas that start at different times may "
-            "load different weights and then share cached blocks. Name the commit in `revision`",
-        )
+    _warn_of_loose_weights(given)
     figures = _figures(given, gpus=gpus, ram=ram, l2=l2)
     for tier, tokens, name in (
         ("L1", figures.l1_tokens, "l1"),
@@ -401,6 +430,13 @@ def plan_engine(
             "sees all of them, and CUDA IPC between containers with different views was reported "
             "to mismatch devices (LMCache PR 2128); prefer types whose GPUs one replica fills",
         )
+    if shares and given.tenant is not None:
+        given.warn(
+            "tenancy",
+            f"engines of several tenants of {model.name.removesuffix(f'-{given.tenant}')} can "
+            "stand on one node, and the LMCache server of each sees all its GPUs; use a type whose "
+            "GPUs one replica fills",
+        )
     return EnginePlan(
         name=model.name,
         namespace=config.name,
@@ -423,7 +459,10 @@ def plan_engine(
         port=VLLM_PORT,
         size=ram.engine,
         shm_mib=ram.shm_mib,
-        weights_volume_gib=int(_checkpoint_bytes(given) * WEIGHTS_SPARE // GIB) + 5,
+        weights_volume_gib=int(_checkpoint_bytes(given) * WEIGHTS_SPARE // GIB) + 5
+        if model.weights.kind == "hub"
+        else 0,
+        mounted_weights=mounted_weights(given),
         load_timeout_seconds=LOAD_BASE_SECONDS
         + int(_checkpoint_bytes(given) // DOWNLOAD_BYTES_PER_SECOND),
         drain_seconds=DRAIN_SECONDS,
@@ -432,6 +471,8 @@ def plan_engine(
         huggingface_secret=model.huggingface_token_secret,
         taint_keys=tuple(taint.key for taint in given.group.taints),
         shares_node=shares,
+        spread_zones=given.group.zone is None and len(config.zones) > 1,
+        tenancy=tenancy_of(model, tenant=given.tenant, payload_mib=config.router.max_payload_mib),
         lmcache=LMCachePlan(
             port=LMCACHE_PORT,
             http_port=LMCACHE_HTTP_PORT,
@@ -451,21 +492,96 @@ def plan_engine(
     )
 
 
+def _warn_of_loose_weights(given: EngineInput) -> None:
+    """Warn where nothing says which weights a replica loads."""
+    model = given.model
+    if model.weights.kind == "hub" and given.revision is None:
+        given.warn(
+            "revision",
+            f"no commit is known for {model.model}: replicas that start at different times may "
+            "load different weights and then share cached blocks. Name the commit in `revision`",
+        )
+    if model.weights.kind == "claim" and model.weights.path is None:
+        given.warn(
+            "weights",
+            f"nothing says which weights lie at the root of claim {model.weights.name!r}: were "
+            "they exchanged, replicas would share blocks of the old ones. Put them into a folder "
+            "named after their revision and give it in weights.path",
+        )
+
+
+def mounted_weights(given: EngineInput) -> MountedWeights | None:
+    """Where the weights are mounted from, or None where each pod downloads them."""
+    weights = given.model.weights
+    if weights.kind == "hub":
+        return None
+    if weights.kind == "claim":
+        return MountedWeights(claim=weights.name, folder=weights.path, bucket=None)
+    region = given.config.region
+    size = ContainerSize(cpu_millis=host.MOUNTPOINT_CPU_MILLIS, memory_mib=host.MOUNTPOINT_MIB)
+    fixed = f"{weights.bucket} {weights.prefix} {region} {size.cpu_millis} {size.memory_mib}"
+    bucket = BucketVolumePlan(
+        name=f"weights-{given.model.name}-{short_hash(fixed)}",
+        claim_namespace=given.config.name,
+        engine=given.model.name,
+        bucket=weights.bucket,
+        prefix=weights.prefix,
+        region=region,
+        size=size,
+    )
+    return MountedWeights(claim=bucket.name, folder=None, bucket=bucket)
+
+
+def _weights_identity(given: EngineInput) -> str:
+    """Which weights of the model they are, as far as the configuration says.
+
+    A commit where they are downloaded; else the place they lie in, which may hold any characters.
+    """
+    weights = given.model.weights
+    if weights.kind == "hub":
+        return (given.revision or "main")[:7]
+    place = (
+        (weights.bucket, weights.prefix)
+        if weights.kind == "s3"
+        else (weights.name, weights.path or "")
+    )
+    return f"{weights.kind}.{short_hash('/'.join(place))}"
+
+
+def short_hash(text: str) -> str:
+    """Name a text in six hex digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
 def _checkpoint_bytes(given: EngineInput) -> float:
     return given.facts.parameters * given.facts.weight_bytes_per_parameter
 
 
 def _l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Plan | None:
     settings = given.config.cache.l2
-    if l2 is None or settings.kind != "curvine":
+    if l2 is None or settings.kind == "none":
         return None
-    directory = _directory(given, settings.integrity)
-    # Whatever becomes an attribute of the volume.
-    parts = (settings.ttl_hours, settings.masters, CLIENT_TIMEOUT_MS, pool.BLOCK_SIZE_MB)
-    fixed = f"{directory} {parts}"
-    return L2Plan(
-        volume=f"kv-{given.model.name}-{hashlib.sha256(fixed.encode()).hexdigest()[:6]}",
-        directory=directory,
+    key_secret = _key_secret(given) if settings.integrity == "aesgcm" else None
+    if isinstance(settings, ManagedConfig):
+        return _managed(given, l2, serde_workers, key_secret)
+    if isinstance(settings, DirectoryConfig):
+        return DirectoryL2Plan(
+            claim=settings.claim,
+            directory=f"{settings.path}{_directory(given, settings.integrity)}",
+            file_system=settings.file_system,
+            mount_path=CACHE_MOUNT,
+            # Only the engine's own directory is mounted, so no engine can reach another's.
+            base_path=CACHE_MOUNT,
+            capacity_gb=l2.capacity_gib,
+            workers=L2_WORKERS,
+            serde_workers=serde_workers,
+            evict_at=l2.usable,
+            evict_ratio=L2_EVICT_RATIO,
+            key_secret=key_secret,
+        )
+    return CurvineL2Plan(
+        volume=_volume(given, settings),
+        directory=_directory(given, settings.integrity),
         mount_path=CACHE_MOUNT,
         # LMCache makes missing directories through the mount, which would stamp them with the
         # volume's time to live; so the volume itself is the base path and nothing is made below.
@@ -473,10 +589,41 @@ def _l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pl
         capacity_gb=l2.capacity_gib,
         workers=L2_WORKERS,
         serde_workers=serde_workers,
-        evict_at=pool.EVICT_AT,
+        evict_at=l2.usable,
         evict_ratio=L2_EVICT_RATIO,
-        key_secret=KEY_SECRET if settings.integrity == "aesgcm" else None,
+        key_secret=key_secret,
     )
+
+
+def _volume(given: EngineInput, settings: CurvineConfig) -> str:
+    directory = _directory(given, settings.integrity)
+    # Whatever becomes an attribute of the volume.
+    parts = (settings.ttl_hours, settings.masters, CLIENT_TIMEOUT_MS, pool.BLOCK_SIZE_MB)
+    fixed = f"{directory} {parts}"
+    return f"kv-{given.model.name}-{short_hash(fixed)}"
+
+
+def _managed(
+    given: EngineInput, l2: L2Share, serde_workers: int, key_secret: str | None
+) -> ManagedL2Plan:
+    integrity = "none" if key_secret is None else "aesgcm"
+    # The daemon's keys hold the model string and the rank layout, but not the rest of it.
+    fixed = hashlib.sha256(_directory(given, integrity).encode()).hexdigest()[:8]
+    return ManagedL2Plan(
+        bucket=f"kv-{given.model.name}-{fixed}",
+        port=TIERED_STORAGE_PORT,
+        shared_memory=SHARED_MEMORY,
+        host_directory=HOST_SHARED_MEMORY,
+        mount_path=CACHE_MOUNT,
+        capacity_gb=l2.capacity_gib,
+        serde_workers=serde_workers,
+        key_secret=key_secret,
+    )
+
+
+def _key_secret(given: EngineInput) -> str:
+    """One key for all who share, and one for each isolated tenant of a model."""
+    return KEY_SECRET if given.tenant is None else f"{KEY_SECRET}-{given.model.name}"
 
 
 def _directory(given: EngineInput, integrity: str) -> str:
@@ -487,11 +634,10 @@ def _directory(given: EngineInput, integrity: str) -> str:
     model, cache = given.model, given.config.cache
     kind = given.facts.dtype if model.kv_cache_dtype == "auto" else model.kv_cache_dtype
     weights = f"-{model.quantization}" if model.quantization else ""
-    revision = (given.revision or "main")[:7]
     # The layout of a block is the engine's and LMCache's own affair and may change with either.
-    image = hashlib.sha256(given.image.encode()).hexdigest()[:6]
+    image = short_hash(given.image)
     return (
-        f"/kv/{model.name}/{model.model.replace('/', '--')}-{revision}{weights}/"
+        f"/kv/{model.name}/{model.model.replace('/', '--')}-{_weights_identity(given)}{weights}/"
         f"{kind}-tp{given.tp}-c{cache.chunk_size}-{HASH_ALGORITHM}-{integrity}-{image}"
     )
 
@@ -515,9 +661,10 @@ def _figures(
         )
     prefill = transfer.prefill_tokens_per_second(facts, given.instance.gpu, tensor_parallel=tp)
     l2_settings = given.config.cache.l2
-    sealed = l2_settings.kind == "curvine" and l2_settings.integrity == "aesgcm"
+    sealed = l2_settings.kind != "none" and l2_settings.integrity == "aesgcm"
     rate = transfer.load_rate(
         given.instance.network_gbps * tp / given.instance.gpus,
+        mount=l2.mount_limit if l2 is not None else None,
         serde_workers=ram.serde_workers if sealed else None,
     )
     load = rate.bytes_per_second
@@ -537,7 +684,7 @@ def _figures(
         else f"no gain: {compare}"
     )
     l1_tokens = gpu.tokens_in(ram.l1_gib * GIB, bytes_per_token=kv_all, unit_tokens=chunk)
-    l2_bytes = int(l2.capacity_gib * GIB * pool.EVICT_AT) if l2 is not None else 0
+    l2_bytes = int(l2.capacity_gib * GIB * l2.usable) if l2 is not None else 0
     return EngineFigures(
         weights_per_gpu=Figure(
             value=gpus.weights,

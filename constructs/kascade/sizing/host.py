@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,6 +67,12 @@ CURVINE_WORKER_CPU: Final = 1000
 CURVINE_CSI_MIB: Final = 4096
 CURVINE_CSI_CPU: Final = 250
 
+MOUNTPOINT: Final = "mountpoint-s3"
+MOUNTPOINT_MIB: Final = 2048
+MOUNTPOINT_CPU_MILLIS: Final = 250
+"""Mountpoint reads ahead in memory, up to 95 % of its limit. Its maker measured 37 Gbit/s with
+2 GiB on a large instance (docs/MEMORY.md of the driver) and asks for 512 MiB at least."""
+
 
 JANITOR_MIB: Final = 192
 """Two Python processes of 20 and 30 MB measured, whatever the number of files. The rest is for the
@@ -81,8 +88,14 @@ def curvine_worker_cpu(instance: InstanceType) -> int:
     return CURVINE_WORKER_SMALL_CPU if small else CURVINE_WORKER_CPU
 
 
-def daemons(
-    instance: InstanceType, *, curvine: bool, tiered_storage: bool, janitor: bool = False
+def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switches
+    instance: InstanceType,
+    *,
+    curvine: bool,
+    tiered_storage: bool,
+    s3_driver: bool = False,
+    s3_volumes: Iterable[str] = (),
+    janitor: bool = False,
 ) -> tuple[Daemon, ...]:
     """Every pod that stands on a node before any engine, or may have to.
 
@@ -91,6 +104,8 @@ def daemons(
         curvine: True when L2 is Curvine.
         tiered_storage: True when HyperPod's managed tier is on. Its daemon's RAM is the
             percentage, counted apart; here it only takes a pod slot.
+        s3_driver: True when some model of the deployment mounts its weights from S3.
+        s3_volumes: Models that do so on this kind of node: each has a Mountpoint of its own.
         janitor: True when each engine's shared directory has one. There is one pod for each engine
             of the group, on whichever node has room. A group has no more engines than GPUs, so room
             for one beside each GPU is enough, and does not change with the models.
@@ -150,6 +165,24 @@ def daemons(
                     reason="our limit",
                 )
             )
+    if s3_driver:
+        found.append(
+            Daemon(
+                name="s3-csi-node",
+                memory_mib=256,
+                cpu_millis=30,
+                reason="limit of its plugin and requests of its three containers, in its chart",
+            )
+        )
+    found += [
+        Daemon(
+            name=f"{MOUNTPOINT}-{model}",
+            memory_mib=MOUNTPOINT_MIB,
+            cpu_millis=MOUNTPOINT_CPU_MILLIS,
+            reason="our limit",
+        )
+        for model in s3_volumes
+    ]
     if janitor:
         one = Daemon(
             name="janitor",

@@ -6,7 +6,14 @@ from typing import Final
 
 from kascade.config.model import JanitorConfig
 from kascade.sizing import host
-from kascade.sizing.plan import ContainerSize, EnginePlan, Figure, JanitorPlan
+from kascade.sizing.plan import (
+    ContainerSize,
+    DirectoryL2Plan,
+    EnginePlan,
+    Figure,
+    JanitorPlan,
+    ManagedL2Plan,
+)
 from kascade.units import GIB
 
 PORT: Final = 9100
@@ -39,10 +46,10 @@ def janitor_plan(
         filesystem: Beginning of the type that the mount must have; empty accepts any.
 
     Returns:
-        None without an L2, or when it is turned off.
+        None without an L2, with one that others keep in bounds, or when it is turned off.
     """
     l2 = engine.lmcache.l2
-    if l2 is None or not settings.enabled:
+    if l2 is None or isinstance(l2, ManagedL2Plan) or not settings.enabled:
         return None
     budget = engine.replicas * l2.capacity_gb * GIB
     return JanitorPlan(
@@ -53,7 +60,8 @@ def janitor_plan(
         group=engine.group,
         instance_type=engine.instance_type,
         taint_keys=engine.taint_keys,
-        volume=l2.volume,
+        claim=l2.claim if isinstance(l2, DirectoryL2Plan) else l2.volume,
+        folder=l2.directory if isinstance(l2, DirectoryL2Plan) else None,
         mount_path=l2.mount_path,
         filesystem=filesystem,
         budget=Figure(

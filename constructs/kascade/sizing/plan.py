@@ -101,6 +101,7 @@ class InstanceGroupPlan:
         max_pods: Pod slots of one instance.
         daemonset_pods: Names of the pods that an instance carries, or may have to carry, before
             any engine.
+        l2_gib: What one instance gives to L2.
     """
 
     name: str
@@ -121,6 +122,21 @@ class InstanceGroupPlan:
     engines_per_node: int
     usd_per_hour: Figure
     allocatable_ram: Figure
+    l2_gib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketAccess:
+    """A folder of a bucket that the S3 CSI driver may read.
+
+    Attributes:
+        prefix: Without slash at either end.
+        kms_key_arn: Key of the bucket, or None for S3's own encryption.
+    """
+
+    bucket: str
+    prefix: str
+    kms_key_arn: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +149,7 @@ class ClusterPlan:
             when that tier is off.
         nvme_mount: Where the instance's NVMe is mounted on the host.
         cache_host_path: Directory below it that the lifecycle script makes for Curvine.
+        weights: What engines mount from S3; empty when no model does.
     """
 
     eks_name: str
@@ -147,6 +164,7 @@ class ClusterPlan:
     node_recovery: str
     nvme_mount: str
     cache_host_path: str
+    weights: tuple[BucketAccess, ...]
     log_retention_days: int
 
     @property
@@ -165,7 +183,12 @@ class ClusterPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformPlan:
-    """HyperPod's in-cluster dependencies and what every namespace shares."""
+    """HyperPod's in-cluster dependencies and what every namespace shares.
+
+    Attributes:
+        host_directory: The one directory of the host that pods of the serving namespace may
+            mount, and only to read; None where they may mount nothing of it.
+    """
 
     namespaces: Namespaces
     health_agent_image: str
@@ -174,6 +197,7 @@ class PlatformPlan:
     gpu_instance_types: tuple[str, ...]
     efa_instance_types: tuple[str, ...]
     taint_keys: tuple[str, ...]
+    host_directory: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +252,6 @@ class CurvinePlan:
     csi_image: str
     provisioner_image: str
     registrar_image: str
-    jobs_image: str
     masters: int
     master_size: ContainerSize
     csi_size: ContainerSize
@@ -252,8 +275,8 @@ class CurvinePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class L2Plan:
-    """How one engine's LMCache server reaches L2.
+class CurvineL2Plan:
+    """How one engine's LMCache server reaches L2 on Curvine.
 
     Attributes:
         volume: Name of the Curvine volume (also of its claim). It ends with a hash of all that
@@ -277,6 +300,80 @@ class L2Plan:
     evict_at: float
     evict_ratio: float
     key_secret: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryL2Plan:
+    """How one engine's LMCache server reaches L2 in somebody else's file system.
+
+    Attributes:
+        claim: The claim that a person made.
+        directory: The engine's own directory inside it, named by everything that two replicas must
+            agree in to share files; no other engine has it.
+        file_system: What must be mounted, or None for anything but a disk of the node.
+        mount_path: Where that directory, and no more of the claim, is mounted in the container.
+        base_path: The same: nothing is made below it but a folder for each pod.
+        capacity_gb: Bound on what one pod writes, so that all pods together fit the capacity.
+        serde_workers: Threads that seal and open blocks.
+        key_secret: Secret with the aesgcm key, made inside the cluster, or None without serde.
+    """
+
+    claim: str
+    directory: str
+    file_system: str | None
+    mount_path: str
+    base_path: str
+    capacity_gb: int
+    workers: int
+    serde_workers: int
+    evict_at: float
+    evict_ratio: float
+    key_secret: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedL2Plan:
+    """How one engine's LMCache server reaches HyperPod's managed tiered storage.
+
+    Attributes:
+        bucket: Name space in the daemon, named by everything that two replicas must agree in.
+        port: The daemon's, on the node's own address.
+        shared_memory: Name of the daemon's file in the host's shared memory.
+        host_directory: Where that is on the host.
+        mount_path: Where it is mounted in the LMCache container.
+        capacity_gb: The engine's part of what its node lends; the daemon owns eviction.
+        serde_workers: Threads that seal and open blocks.
+        key_secret: Secret with the aesgcm key, made inside the cluster, or None without serde.
+    """
+
+    bucket: str
+    port: int
+    shared_memory: str
+    host_directory: str
+    mount_path: str
+    capacity_gb: int
+    serde_workers: int
+    key_secret: str | None
+
+
+L2Plan = CurvineL2Plan | DirectoryL2Plan | ManagedL2Plan
+"""The either/or of L2; an engine without it has None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoriesPlan:
+    """What is made in the claim of L2 ``directory`` before any engine mounts it.
+
+    Attributes:
+        claim: The claim.
+        file_system: What must be mounted, or None for anything but a disk of the node.
+        directories: Inside the claim, one for each engine.
+    """
+
+    namespace: str
+    claim: str
+    file_system: str | None
+    directories: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,15 +423,88 @@ class EngineFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BucketVolumePlan:
+    """One folder of a bucket as a static volume, mounted by Mountpoint for S3.
+
+    Attributes:
+        name: Of the claim. It ends with a hash of all that cannot be changed in a volume, so that a
+            change makes a new one.
+        engine: The model that mounts it.
+        prefix: Without slash at either end.
+        size: Of the pod that the driver starts on a node for this volume.
+    """
+
+    name: str
+    claim_namespace: str
+    engine: str
+    bucket: str
+    prefix: str
+    region: str
+    size: ContainerSize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountedWeights:
+    """Weights that lie somewhere already; every replica mounts them, and none can write.
+
+    Attributes:
+        claim: Claim in the engine's namespace.
+        folder: Folder in the claim with the model's files, or None for all of it.
+        bucket: What the claim is made for, or None for a claim that somebody else makes.
+    """
+
+    claim: str
+    folder: str | None
+    bucket: BucketVolumePlan | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenancyPlan:
+    """How one set of engines keeps its tenants' cached blocks apart.
+
+    Attributes:
+        tenants: Whose requests are answered; each name is the salt of its tenant's blocks.
+        header: Header that names the tenant of a request, or None where there is one tenant, whose
+            salt every request gets.
+        proof_tenant: Nobody has a door of it; as it `kascade verify` and the benchmark ask. None
+            where every request is the one tenant's.
+        stranger: Likewise; as it the proof must find nothing.
+        largest_body_mib: Longest body that an engine takes.
+    """
+
+    tenants: tuple[str, ...]
+    header: str | None
+    proof_tenant: str | None
+    stranger: str | None
+    largest_body_mib: int
+
+    @property
+    def salts(self) -> tuple[str, ...]:
+        """Every salt that an engine may set."""
+        own = (self.proof_tenant, self.stranger)
+        return (*self.tenants, *(name for name in own if name is not None))
+
+    @property
+    def doors(self) -> bool:
+        """Whether its tenants come through doors."""
+        return self.header is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EnginePlan:
     """One model: its replicas, its vLLM arguments and its LMCache server.
 
     Attributes:
         model: What ``vllm serve`` is given and what stands in every cache key; equal in all pods.
+            With mounted weights it is also the path of their folder, below the working directory.
         served_name: Name in the API; equal to ``model`` so that vLLM's and LMCache's metrics
             carry one label value.
         gpus: GPUs of one pod, equal to the tensor parallel size.
+        weights_volume_gib: Volume that a pod downloads the weights to, 0 for mounted weights.
+        mounted_weights: Weights that need no download, or None.
         shares_node: True when several pods of this or another model can stand on one node.
+        spread_zones: True when its group has nodes in several zones.
+        tenancy: None where everybody shares everything.
     """
 
     name: str
@@ -359,6 +529,7 @@ class EnginePlan:
     size: ContainerSize
     shm_mib: int
     weights_volume_gib: int
+    mounted_weights: MountedWeights | None
     load_timeout_seconds: int
     drain_seconds: int
     max_surge: int
@@ -366,6 +537,8 @@ class EnginePlan:
     huggingface_secret: str | None
     taint_keys: tuple[str, ...]
     shares_node: bool
+    spread_zones: bool
+    tenancy: TenancyPlan | None
     lmcache: LMCachePlan
     figures: EngineFigures
 
@@ -379,6 +552,10 @@ class RouterPlan:
         program: Which program serves it.
         policy: That program's own name for it.
         reason: Why this program and policy.
+        spread_zones: True when the system nodes stand in several zones.
+        tenancy: Of the engine behind it.
+        client_label: Admits the pods and namespaces that carry it; None where only doors, and the
+            proof, are admitted.
     """
 
     name: str
@@ -392,12 +569,46 @@ class RouterPlan:
     reason: str
     replicas: int
     replicas_reason: str
+    spread_zones: bool
     port: int
     metrics_port: int
     size: ContainerSize
     request_timeout_seconds: int
     max_payload_mib: int
     max_concurrent_requests: int
+    tenancy: TenancyPlan | None
+    client_label: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorPlan:
+    """One tenant's way in: a proxy that says whose a request is, in front of a router.
+
+    Attributes:
+        client_label: Admits the pods and namespaces that carry it.
+        router: The router's Service.
+        header: The header that it sets, whatever the client sent.
+        posts: Paths that it lets through with POST.
+        gets: Paths that it lets through with GET.
+        request_timeout_seconds: A little more than the router's, whose answer is the better one.
+    """
+
+    name: str
+    namespace: str
+    tenant: str
+    client_label: str
+    engine: str
+    image: str
+    router: str
+    router_port: int
+    header: str
+    posts: tuple[str, ...]
+    gets: tuple[str, ...]
+    port: int
+    replicas: int
+    size: ContainerSize
+    request_timeout_seconds: int
+    max_payload_mib: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,6 +619,8 @@ class VerifyPlan:
         name: Of the Job's template and its policy.
         image: Any image with a Python 3.
         pods_service: Headless Service that lists the ready replicas.
+        tenant: As which it asks, where a request needs one.
+        stranger: As which it must find nothing, likewise.
         prompt_tokens: About how long a prompt is.
         ttft_ratio: The reader's time to the first token over the writer's at which the check
             fails, or None where loading is no gain and nothing is judged.
@@ -430,6 +643,8 @@ class VerifyPlan:
     router: str
     router_port: int
     router_policy: str
+    tenant: str | None
+    stranger: str | None
     prompt_tokens: int
     ttft_ratio: float | None
     ttft_reason: str
@@ -447,7 +662,8 @@ class JanitorPlan:
         name: Of its Deployment.
         image: Any image with a Python 3.
         group: Instance group of the engine, whose nodes can mount the volume.
-        volume: The claim.
+        claim: The volume's, or the one that a person brings.
+        folder: Folder in the claim, or None for all of it.
         filesystem: Beginning of the type that the mount must have; empty accepts any.
         budget: What the engine's replicas may write together.
         high_bytes: Above this the oldest files are deleted.
@@ -464,7 +680,8 @@ class JanitorPlan:
     group: str
     instance_type: str
     taint_keys: tuple[str, ...]
-    volume: str
+    claim: str
+    folder: str | None
     mount_path: str
     filesystem: str
     budget: Figure
@@ -523,6 +740,9 @@ class ServingPlan:
 
     Attributes:
         curvine: None when no engine uses Curvine as L2.
+        directories: None when no engine's L2 is in another file system.
+        jobs_image: Any image with a Python 3.
+        doors: One for each salted tenant of each model.
         verifications: One for each engine with an L2.
         janitors: Likewise; none where they are turned off.
         observability: None when turned off.
@@ -538,8 +758,11 @@ class ServingPlan:
     cluster: ClusterPlan
     platform: PlatformPlan
     curvine: CurvinePlan | None
+    directories: DirectoriesPlan | None
+    jobs_image: str
     engines: tuple[EnginePlan, ...]
     routers: tuple[RouterPlan, ...]
+    doors: tuple[DoorPlan, ...]
     verifications: tuple[VerifyPlan, ...]
     janitors: tuple[JanitorPlan, ...]
     observability: ObservabilityPlan | None

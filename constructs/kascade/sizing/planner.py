@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from kascade.catalog.images import IMAGES, health_agent_image
+from kascade.catalog.images import IMAGES, KNOWN_GOOD, health_agent_image, run_together
 from kascade.catalog.instances import INSTANCES, OFFERED_IN, PRICE_DATE, PRICE_REGION, InstanceType
 from kascade.catalog.kubernetes import ADDONS
 from kascade.catalog.models import MODELS, ModelFacts
@@ -17,8 +17,10 @@ from kascade.config.checks import check_config
 from kascade.config.loader import read_config
 from kascade.config.model import (
     CurvineConfig,
+    DirectoryConfig,
     InstanceGroupConfig,
     JanitorConfig,
+    ManagedConfig,
     ModelConfig,
     ServingConfig,
 )
@@ -30,15 +32,21 @@ from kascade.sizing.janitor import janitor_plan
 from kascade.sizing.nodes import Packing, pack
 from kascade.sizing.plan import (
     AddonPlan,
+    BucketAccess,
     ClusterPlan,
     ContainerSize,
+    CurvineL2Plan,
     CurvinePlan,
     CurvineVolumePlan,
     CurvineWorkerPlan,
+    DirectoriesPlan,
+    DirectoryL2Plan,
     EnginePlan,
     Figure,
     InstanceGroupPlan,
     JanitorPlan,
+    L2Plan,
+    ManagedL2Plan,
     Namespaces,
     NetworkPlan,
     ObservabilityPlan,
@@ -49,6 +57,14 @@ from kascade.sizing.plan import (
     TierSummary,
 )
 from kascade.sizing.routing import CHOICES
+from kascade.sizing.shares import curvine_share, directory_share, managed_share
+from kascade.sizing.tenancy import (
+    DOOR_CPU_MILLIS,
+    DOOR_REPLICAS,
+    client_label,
+    doors_of,
+    shared_places,
+)
 from kascade.sizing.verification import verify_plan
 from kascade.units import GIB
 
@@ -82,6 +98,14 @@ ROUTER_TREE_MIB: Final = 288
 
 MASTER_CPU_MILLIS: Final = 1000
 
+_MORE_ROOM: Final = MappingProxyType(
+    {
+        "curvine": "Raise capacity_gib_per_node or lower reserved_gib_per_node",
+        "managed": "Give hyperpod.tiered_storage_percentage",
+        "directory": "Raise capacity_gib",
+    }
+)
+"""How each kind of L2 gets more room."""
 CURVINE_FILESYSTEM: Final = "fuse"
 """Type of a Curvine mount, or the beginning of it."""
 
@@ -189,6 +213,8 @@ class _Planner:
         self._system_nodes()
         self._addresses(groups)
         self._general_warnings(groups)
+        if sound:
+            self.problems += shared_places(engines)
         if self.problems or not sound:
             return None
         return self._assemble(groups, engines, carried)
@@ -210,10 +236,13 @@ class _Planner:
             facts = self.local_models.get(model.name) or MODELS.get(model.model)
             if group is None or facts is None:
                 continue
-            inputs.append(
+            isolated = model.tenancy.kind == "isolated"
+            tenants = model.tenants if isolated else (None,)
+            inputs += [
                 EngineInput(
                     index=index,
-                    model=model,
+                    # An isolated tenant's engine is a model of its own in all that follows.
+                    model=model.model_copy(update={"name": name}),
                     facts=facts,
                     group=group.config,
                     group_index=group.index,
@@ -222,8 +251,10 @@ class _Planner:
                     config=self.config,
                     image=self._image("engine"),
                     usd_per_hour=group.usd_per_hour,
+                    tenant=tenant,
                 )
-            )
+                for name, tenant in zip(model.engine_names, tenants, strict=True)
+            ]
         return inputs
 
     def _place(self, groups: Mapping[str, _Group], inputs: Sequence[EngineInput]) -> None:
@@ -250,7 +281,7 @@ class _Planner:
                     also_reads=(
                         ("instance_groups", group.index, "instance_type"),
                         *(path for given in mine for path in given.read_paths),
-                        *(given.path("replicas") for given in mine),
+                        *(given.path(name) for given in mine for name in ("replicas", "tenancy")),
                     ),
                 )
             )
@@ -264,13 +295,18 @@ class _Planner:
     @property
     def _janitor(self) -> JanitorConfig | None:
         l2 = self.config.cache.l2
-        return None if l2.kind == "none" or not l2.janitor.enabled else l2.janitor
+        if not isinstance(l2, CurvineConfig | DirectoryConfig) or not l2.janitor.enabled:
+            return None
+        return l2.janitor
 
     def _daemons(self, group: _Group) -> tuple[host.Daemon, ...]:
+        from_s3 = [model for model in self.config.models if model.weights.kind == "s3"]
         return host.daemons(
             group.instance,
             curvine=self._curvine is not None,
             tiered_storage=self.config.hyperpod.tiered_storage_percentage is not None,
+            s3_driver=bool(from_s3),
+            s3_volumes=[model.name for model in from_s3 if self._runs_on(model, group)],
             janitor=self._janitor is not None,
         )
 
@@ -308,18 +344,21 @@ class _Planner:
                 )
             )
 
-    def _l2_share(self, given: EngineInput, group: _Group) -> L2Share | None:
-        l2 = self._curvine
-        if l2 is None:
-            return None
-        node_gib = max(0, group.capacity_gib - l2.reserved_gib_per_node)
-        gpus = group.instance.gpus
-        return L2Share(
-            capacity_gib=pool.engine_share_gib(node_gib, gpus=given.tp, gpus_per_node=gpus),
-            reason=f"({group.capacity_gib} - {l2.reserved_gib_per_node} reserved) GiB of a node's "
-            f"NVMe x {given.tp} of {gpus} GPU{'s' if gpus > 1 else ''}, {pool.EVICT_AT:g} of it "
-            "before eviction",
-        )
+    def _l2_share(self, given: EngineInput, groups: Mapping[str, _Group]) -> L2Share | None:
+        l2, group = self.config.cache.l2, groups[given.group.name]
+        match l2:
+            case CurvineConfig():
+                return curvine_share(l2, group.instance, node_gib=group.capacity_gib, gpus=given.tp)
+            case ManagedConfig():
+                percentage = self.config.hyperpod.tiered_storage_percentage
+                if percentage is None:  # refused elsewhere
+                    return None
+                return managed_share(group.instance, percentage=percentage, gpus=given.tp)
+            case DirectoryConfig():
+                gpus = sum(each.instance.gpus * each.config.count for each in groups.values())
+                return directory_share(l2, gpus=given.tp, all_gpus=gpus)
+            case _:
+                return None
 
     def _engines(
         self,
@@ -327,15 +366,16 @@ class _Planner:
         inputs: Sequence[EngineInput],
         carried: Mapping[str, tuple[host.Daemon, ...]],
     ) -> list[EnginePlan]:
-        planned = []
+        planned: list[EnginePlan] = []
+        told: set[int] = set()
         for given in inputs:
-            share = self._l2_share(given, groups[given.group.name])
+            share = self._l2_share(given, groups)
             if share is not None and share.capacity_gib < 1 and not self.problems:
                 self.problems.append(
                     Problem(
                         path=("cache", "l2"),
                         message=f"the pool has no room for {given.model.name}: {share.reason}. "
-                        "Raise capacity_gib_per_node or lower reserved_gib_per_node",
+                        f"{_MORE_ROOM[self.config.cache.l2.kind]}",
                         also_reads=(("instance_groups",), given.path("tensor_parallel")),
                     )
                 )
@@ -351,8 +391,11 @@ class _Planner:
                         l2=share,
                     )
                 )
-            self.problems += given.problems
-            self.warnings += given.warnings
+            # All tenants' engines of a model are alike, and so are their mistakes.
+            if given.index not in told:
+                self.problems += given.problems
+                self.warnings += given.warnings
+            told.add(given.index)
         return planned
 
     def _pod_slots(
@@ -463,7 +506,7 @@ class _Planner:
                     Problem(
                         path=("instance_groups", group.index),
                         message=f"no model runs on {group.config.name!r}; its {group.config.count} "
-                        "instances only store L2 blocks",
+                        f"instances {'only store L2 blocks' if self._l2_gib(group) else 'idle'}",
                     )
                 )
         region = REGIONS.get(self.config.region)
@@ -476,18 +519,9 @@ class _Planner:
                     also_reads=(("region",),),
                 )
             )
+        self._versions()
+        self._l2_warnings()
         self._janitor_warnings()
-        percentage = self.config.hyperpod.tiered_storage_percentage
-        if percentage is not None:
-            l2 = "Curvine" if self._curvine else "off"
-            self.warnings.append(
-                Problem(
-                    path=("hyperpod", "tiered_storage_percentage"),
-                    message=f"{percentage} % of each node's RAM is lent to HyperPod's managed "
-                    f"tier, which no engine here reads: L2 is {l2}. Leave the field out to give "
-                    "that RAM to L1",
-                )
-            )
         if not self.config.kubernetes.admin_role_arns:
             self.warnings.append(
                 Problem(
@@ -506,9 +540,60 @@ class _Planner:
                 )
             )
 
+    def _versions(self) -> None:
+        """Refuse programs that were never run together; of images of your own, only warn."""
+        own = self.config.images
+        if own.engine is not None:
+            known = " and ".join(f"{k} {v}" for k, v in IMAGES["engine"].carries.items())
+            self.warnings.append(
+                Problem(
+                    path=("images", "engine"),
+                    message=f"nothing here knows what is in {own.engine}; its arguments are those "
+                    f"of {known}, and other versions may understand each other and still never "
+                    "hit. Run `kascade verify` once it is up",
+                )
+            )
+            return
+        roles = ["engine", *(["router"] if own.router is None else [])]
+        carried = {k: v for role in roles for k, v in IMAGES[role].carries.items()}
+        if run_together(carried):
+            return
+        named = ", ".join(f"{name} {version}" for name, version in carried.items())
+        good = "; ".join(", ".join(f"{k} {v}" for k, v in row.items()) for row in KNOWN_GOOD)
+        self.problems.append(
+            Problem(
+                path=("images",),
+                message=f"the catalog's images carry {named}, which were never run together (known "
+                f"to be good: {good}); name an engine image of your own to go on without that",
+                also_reads=(("images", "engine"), ("images", "router")),
+            )
+        )
+
+    def _l2_warnings(self) -> None:
+        l2, percentage = self.config.cache.l2, self.config.hyperpod.tiered_storage_percentage
+        names = {"curvine": "Curvine", "directory": "a directory", "none": "off"}
+        if percentage is not None and l2.kind in names:
+            self.warnings.append(
+                Problem(
+                    path=("hyperpod", "tiered_storage_percentage"),
+                    message=f"{percentage} % of each node's RAM is lent to HyperPod's managed "
+                    f"tier, which no engine here reads: L2 is {names[l2.kind]}. Leave the field "
+                    "out to give that RAM to L1",
+                )
+            )
+        if l2.kind == "directory" and not l2.janitor.enabled:
+            self.warnings.append(
+                Problem(
+                    path=("cache", "l2"),
+                    message="engines delete only what they wrote since their own start, so what "
+                    f"restarted ones left fills {l2.claim} beyond {l2.capacity_gib} GiB; delete "
+                    "old files there, or give the claim more room than that",
+                )
+            )
+
     def _janitor_warnings(self) -> None:
         l2 = self.config.cache.l2
-        if l2.kind == "none":
+        if not isinstance(l2, CurvineConfig | DirectoryConfig):
             return
         path = ("cache", "l2", "janitor")
         if not l2.janitor.enabled:
@@ -541,9 +626,14 @@ class _Planner:
         """Refuse system nodes that cannot hold what needs no GPU."""
         system = self.config.kubernetes.system_group
         choice = CHOICES.get(self.config.router.strategy)
-        routers = len(self.config.models) * (choice.replicas if choice else 1)
+        engines = sum(len(model.engine_names) for model in self.config.models)
+        routers = engines * (choice.replicas if choice else 1)
+        doors = DOOR_REPLICAS * sum(
+            len(model.tenants) for model in self.config.models if model.tenancy.kind == "salted"
+        )
         masters = self._curvine.masters if self._curvine else 0
         wanted = SYSTEM_BASE_MILLIS + MASTER_CPU_MILLIS * masters + ROUTER_CPU_MILLIS * routers
+        wanted += DOOR_CPU_MILLIS * doors
         each = SYSTEM_CPU_MILLIS[system.instance_type]
         # One node may be away for an update.
         needed = -(-wanted // each) + 1
@@ -551,7 +641,8 @@ class _Planner:
             self.problems.append(
                 Problem(
                     path=("kubernetes", "system_group", "count"),
-                    message=f"got {system.count}; {routers} routers, {masters} Curvine masters and "
+                    message=f"got {system.count}; {routers} routers, "
+                    f"{f'{doors} doors, ' if doors else ''}{masters} Curvine masters and "
                     f"the add-ons ask for {wanted / 1000:g} CPUs, and one node may be away for an "
                     f"update. Use {needed} x {system.instance_type} or a larger type",
                     also_reads=(
@@ -612,10 +703,18 @@ class _Planner:
                 gpu_instance_types=cluster.gpu_instance_types,
                 efa_instance_types=cluster.efa_instance_types,
                 taint_keys=self._taint_keys,
+                host_directory=sizing_engines.HOST_SHARED_MEMORY
+                if config.cache.l2.kind == "managed"
+                else None,
             ),
             curvine=self._curvine_plan(groups, engines),
+            directories=self._directories(engines),
+            jobs_image=self._image("jobs"),
             engines=tuple(engines),
             routers=routers,
+            doors=tuple(
+                door for router in routers for door in doors_of(router, image=self._image("door"))
+            ),
             verifications=tuple(proof for proof in proofs if proof is not None),
             janitors=self._janitors(engines),
             observability=self._observability(),
@@ -650,7 +749,7 @@ class _Planner:
             kubernetes_version=config.kubernetes.version,
             public_access_cidrs=config.kubernetes.public_access_cidrs,
             admin_role_arns=config.kubernetes.admin_role_arns,
-            addons=_addons(config.kubernetes.version),
+            addons=_addons(config.kubernetes.version, s3_driver=bool(self._weights_in_s3)),
             system_group=SystemGroupPlan(
                 instance_type=system.instance_type,
                 count=system.count,
@@ -662,8 +761,23 @@ class _Planner:
             node_recovery=config.hyperpod.node_recovery,
             nvme_mount=config.hyperpod.nvme_mount,
             cache_host_path=f"{config.hyperpod.nvme_mount}/kascade/{config.name}",
+            weights=self._weights_in_s3,
             log_retention_days=config.kubernetes.log_retention_days,
         )
+
+    @property
+    def _weights_in_s3(self) -> tuple[BucketAccess, ...]:
+        """Every folder that some model mounts, once."""
+        found = {
+            BucketAccess(
+                bucket=model.weights.bucket,
+                prefix=model.weights.prefix,
+                kms_key_arn=model.weights.kms_key_arn,
+            )
+            for model in self.config.models
+            if model.weights.kind == "s3"
+        }
+        return tuple(sorted(found, key=lambda a: (a.bucket, a.prefix, a.kms_key_arn or "")))
 
     def _group(self, group: _Group, carried: tuple[host.Daemon, ...]) -> InstanceGroupPlan:
         instance, config = group.instance, group.config
@@ -690,7 +804,14 @@ class _Planner:
                 unit="MiB",
                 reason=f"of {instance.ram_gib} GiB, by Karpenter's model of the kubelet's reserve",
             ),
+            l2_gib=self._l2_gib(group),
         )
+
+    def _l2_gib(self, group: _Group) -> int:
+        if self.config.cache.l2.kind != "managed":
+            return group.capacity_gib
+        percentage = self.config.hyperpod.tiered_storage_percentage or 0
+        return pool.lent_gib(group.instance, percentage)
 
     def _curvine_plan(
         self, groups: Mapping[str, _Group], engines: Sequence[EnginePlan]
@@ -707,7 +828,6 @@ class _Planner:
             csi_image=self._image("curvine_csi"),
             provisioner_image=self._image("csi_provisioner"),
             registrar_image=self._image("csi_registrar"),
-            jobs_image=self._image("jobs"),
             masters=l2.masters,
             master_size=ContainerSize(
                 cpu_millis=MASTER_CPU_MILLIS, memory_mib=2048, memory_limit_mib=4096
@@ -746,7 +866,7 @@ class _Planner:
                     claim_namespace=self._namespaces.serving,
                 )
                 for engine in engines
-                if (attached := engine.lmcache.l2) is not None
+                if isinstance(attached := engine.lmcache.l2, CurvineL2Plan)
             ),
             block_size_mb=pool.BLOCK_SIZE_MB,
             ttl_hours=l2.ttl_hours,
@@ -754,11 +874,29 @@ class _Planner:
             worker_policy="robin" if equal else "load_based",
         )
 
+    def _directories(self, engines: Sequence[EnginePlan]) -> DirectoriesPlan | None:
+        attached = [
+            engine.lmcache.l2
+            for engine in engines
+            if isinstance(engine.lmcache.l2, DirectoryL2Plan)
+        ]
+        if not attached:
+            return None
+        return DirectoriesPlan(
+            namespace=self._namespaces.serving,
+            claim=attached[0].claim,
+            file_system=attached[0].file_system,
+            directories=tuple(l2.directory for l2 in attached),
+        )
+
     def _janitors(self, engines: Sequence[EnginePlan]) -> tuple[JanitorPlan, ...]:
         settings = self._janitor
         if settings is None:
             return ()
-        filesystem = CURVINE_FILESYSTEM if self._curvine else ""
+        l2 = self.config.cache.l2
+        filesystem = CURVINE_FILESYSTEM if l2.kind == "curvine" else ""
+        if isinstance(l2, DirectoryConfig):
+            filesystem = l2.file_system or ""
         planned = (
             janitor_plan(engine, settings, image=self._image("jobs"), filesystem=filesystem)
             for engine in engines
@@ -779,6 +917,7 @@ class _Planner:
             reason=choice.reason,
             replicas=choice.replicas,
             replicas_reason=choice.replicas_reason,
+            spread_zones=len(self.config.zones) > 1,
             port=8000,
             metrics_port=29000,
             size=ContainerSize(
@@ -789,6 +928,8 @@ class _Planner:
             request_timeout_seconds=self.config.router.request_timeout_seconds,
             max_payload_mib=self.config.router.max_payload_mib,
             max_concurrent_requests=4 * engine.replicas * engine.max_num_seqs,
+            tenancy=engine.tenancy,
+            client_label=client_label(engine.tenancy),
         )
 
     def _observability(self) -> ObservabilityPlan | None:
@@ -836,18 +977,22 @@ def _nodes_for(engines: Sequence[int], gpus_per_node: int) -> int:
     return nodes
 
 
-def _addons(version: str) -> tuple[AddonPlan, ...]:
+def _addons(version: str, *, s3_driver: bool) -> tuple[AddonPlan, ...]:
     pinned = ADDONS.get(version, {})
     # Prefix delegation must be on before the first node joins; the policy agent is what makes
     # NetworkPolicies mean anything.
     cni = {"env": {"ENABLE_PREFIX_DELEGATION": "true"}, "enableNetworkPolicy": "true"}
-    rows: tuple[tuple[str, bool, Mapping[str, object]], ...] = (
+    rows: list[tuple[str, bool, Mapping[str, object]]] = [
         ("vpc-cni", False, cni),
         ("kube-proxy", False, {}),
         ("eks-pod-identity-agent", False, {}),
         ("coredns", True, {}),
         ("aws-ebs-csi-driver", True, {}),
-    )
+    ]
+    if s3_driver:
+        # The default of its second version; with the first one, a tainted GPU node had no driver.
+        tolerant = {"node": {"tolerateAllTaints": True}}
+        rows.append(("aws-mountpoint-s3-csi-driver", True, tolerant))
     return tuple(
         AddonPlan(
             name=name,
@@ -883,15 +1028,26 @@ def _tiers(engine: EnginePlan) -> tuple[TierSummary, ...]:
         ),
     ]
     if l2_plan is not None:
-        size = int(l2_plan.capacity_gb * GIB * l2_plan.evict_at) * replicas
+        usable = 1.0 if isinstance(l2_plan, ManagedL2Plan) else l2_plan.evict_at
+        size = int(l2_plan.capacity_gb * GIB * usable) * replicas
         rows.append(
             TierSummary(
                 model=engine.name,
                 tier="L2",
-                where="Curvine, shared by all replicas",
+                where=f"{_place(l2_plan)}, shared by all replicas",
                 size_bytes=size,
                 tokens=l2 * replicas,
                 reason=f"{replicas} x {l2_plan.capacity_gb} GiB: {figures.l2_tokens.reason}",
             )
         )
     return tuple(rows)
+
+
+def _place(l2: L2Plan) -> str:
+    match l2:
+        case CurvineL2Plan():
+            return "Curvine"
+        case DirectoryL2Plan():
+            return f"directory of {l2.claim}"
+        case ManagedL2Plan():
+            return "HyperPod's tiered storage"

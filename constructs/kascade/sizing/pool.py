@@ -1,4 +1,4 @@
-"""Tier L2: what the nodes' NVMe gives to the shared pool. Curvine's GB is 1024**3 bytes."""
+"""Tier L2: what the nodes give to the shared pool. Curvine's GB is 1024**3 bytes."""
 
 from __future__ import annotations
 
@@ -41,6 +41,16 @@ def default_capacity_gib(instance: InstanceType) -> int:
     363
     """
     return int(instance.nvme_gb * GB * NVME_SHARE // GIB)
+
+
+def lent_gib(instance: InstanceType, percentage: int) -> int:
+    """RAM that one instance lends to HyperPod's tiered storage.
+
+    >>> from kascade.catalog.instances import INSTANCES
+    >>> lent_gib(INSTANCES["ml.g6e.4xlarge"], 20)
+    25
+    """
+    return instance.ram_gib * percentage // 100
 
 
 def engine_share_gib(node_gib: int, *, gpus: int, gpus_per_node: int) -> int:

@@ -40,6 +40,17 @@ def prefill_tokens_per_second(model: ModelFacts, gpu: Gpu, *, tensor_parallel: i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What one part of the way delivers in a second, and its name."""
+
+    bytes_per_second: float
+    name: str
+
+
+FUSE: Final = Limit(bytes_per_second=FUSE_LIMIT_BYTES, name="Curvine's FUSE mount")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRate:
     """How fast one replica reads L2, and what limits it."""
 
@@ -47,25 +58,29 @@ class LoadRate:
     reason: str
 
 
-def load_rate(network_gbps: float, *, serde_workers: int | None = None) -> LoadRate:
-    """The slowest of network, FUSE mount and, where blocks are sealed, opening them.
+def load_rate(
+    network_gbps: float, *, mount: Limit | None = None, serde_workers: int | None = None
+) -> LoadRate:
+    """The slowest of network, mount and, where blocks are sealed, opening them.
 
     Args:
         network_gbps: The replica's share of the node's network baseline.
+        mount: What stands between the network and LMCache, if it has a bound of its own.
         serde_workers: Threads that open sealed blocks, or None where they lie in clear.
 
     >>> load_rate(20)
     LoadRate(bytes_per_second=1975000000.0, reason='20 Gb/s of network x 0.79 measured')
-    >>> load_rate(100).reason, load_rate(20, serde_workers=2).reason
+    >>> load_rate(100, mount=FUSE).reason, load_rate(20, serde_workers=2).reason
     ("Curvine's FUSE mount", 'opening sealed blocks, 2 x 470 MiB/s a thread')
     """
     rates = [
         (
             network_gbps * 1e9 / 8 * NETWORK_EFFICIENCY,
             f"{network_gbps:g} Gb/s of network x {NETWORK_EFFICIENCY:g} measured",
-        ),
-        (FUSE_LIMIT_BYTES, "Curvine's FUSE mount"),
+        )
     ]
+    if mount is not None:
+        rates.append((mount.bytes_per_second, mount.name))
     if serde_workers is not None:
         each = f"{SERDE_WORKER_BYTES / MIB:.0f} MiB/s"
         rates.append(

@@ -69,6 +69,8 @@ def verify_plan(engine: EnginePlan, router: RouterPlan, *, image: str) -> Verify
         router=router.name,
         router_port=router.port,
         router_policy=router.policy,
+        tenant=engine.tenancy.proof_tenant if engine.tenancy is not None else None,
+        stranger=engine.tenancy.stranger if engine.tenancy is not None else None,
         prompt_tokens=tokens,
         ttft_ratio=TTFT_RATIO if pays else None,
         ttft_reason=f"{tokens} tokens are {GAIN_FACTOR} times the break-even length or more"

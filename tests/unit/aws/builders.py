@@ -47,6 +47,7 @@ def make_group(name: str = "gpu", **changes: Any) -> InstanceGroupPlan:
         "engines_per_node": 4,
         "usd_per_hour": ZERO,
         "allocatable_ram": ZERO,
+        "l2_gib": 0,
     }
     return InstanceGroupPlan(**(given | changes))
 
@@ -96,6 +97,7 @@ def make_cluster_plan(**changes: Any) -> ClusterPlan:
         "tiered_storage_percentage": 20,
         "node_recovery": "Automatic",
         "nvme_mount": "/opt/dlami/nvme",
+        "weights": (),
         "cache_host_path": "/opt/dlami/nvme/kascade",
         "log_retention_days": 30,
     }
@@ -126,8 +128,11 @@ def make_plan(
             taint_keys=(),
         ),
         curvine=None,
+        directories=None,
+        jobs_image="",
         engines=(),
         routers=(),
+        doors=(),
         verifications=(),
         janitors=(),
         observability=None,

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from kascade.programs.verify.client import TENANT_HEADER
 from kascade.programs.verify.target import Replica, Target
 
 BLOCK, CHUNK = 128, 256
@@ -30,6 +31,7 @@ class FakeReplica:
         )
         self.fail_from: int | None = None
         self.seen: list[str] = []
+        self.tenants: set[str | None] = set()
 
     def look_up(self, prompt: str) -> int:
         """Count a prompt and return how many tokens are left to compute."""
@@ -120,6 +122,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def complete(self, body: dict[str, Any]) -> None:
         replica = self.replica
+        replica.tenants.add(self.headers.get(TENANT_HEADER))
         if replica.fail_from is not None and len(replica.seen) >= replica.fail_from:
             self.answer(500, '{"error":"made to fail"}')
             return

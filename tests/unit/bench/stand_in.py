@@ -28,17 +28,22 @@ def main(argv: list[str]) -> int:
                 "turn_index": turns.get(session, 0),
             }
             turns[session] = turns.get(session, 0) + 1
-            row = send(urls[number % len(urls)], shot["payload"], metadata)
+            headers = dict([value["--header"].split(":")]) if "--header" in value else {}
+            row = send(urls[number % len(urls)], shot["payload"], metadata, headers)
             out.write(json.dumps(row) + "\n")
     return 0
 
 
-def send(url: str, payload: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+def send(
+    url: str, payload: dict[str, Any], metadata: dict[str, Any], headers: dict[str, str]
+) -> dict[str, Any]:
     metadata["request_start_ns"] = time.time_ns()
     begin, first = time.perf_counter(), 0.0
     usage: dict[str, int] = {}
     request = urllib.request.Request(  # noqa: S310
-        f"{url}/v1/completions", json.dumps(payload).encode(), {"Content-Type": "application/json"}
+        f"{url}/v1/completions",
+        json.dumps(payload).encode(),
+        {"Content-Type": "application/json", **headers},
     )
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310

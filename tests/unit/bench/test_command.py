@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,17 @@ def test_every_tier_is_isolated_with_and_without_the_way_to_reset_l0(
     ]
     assert "l1: making L0 let go" in captured.err
     assert captured.out.startswith("measured on a played system\n")
+
+
+@pytest.mark.parametrize("tenant", ["kascade-proof", None])
+def test_every_request_is_the_targets_tenants(
+    tmp_path: Path, bench: Command, tenant: str | None
+) -> None:
+    """Warm-up, filling L0, tier phases and load; without a tenant none carries the header."""
+    with fake_system(l0_tokens=8192, dev_mode=False) as (target, replicas):
+        (tmp_path / "target.json").write_text(replace(target, tenant=tenant).to_json())
+        assert bench(*SMALL) == 0
+    assert [replica.tenants for replica in replicas] == [{tenant}, {tenant}]
 
 
 def test_a_second_run_with_the_same_salt_says_that_nothing_was_cold(

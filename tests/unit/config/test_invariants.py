@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kascade import InvalidConfigError, plan_file
+from kascade.catalog.images import IMAGES
 from kascade.catalog.instances import INSTANCES
 from kascade.sizing import planner
 
@@ -51,6 +52,10 @@ def top(**changes: object) -> Edit:
     return lambda c: c.update(changes)
 
 
+def tenancy(kind: str, *tenants: object, index: int = 0) -> Edit:
+    return model(index, tenancy={"kind": kind, "tenants": list(tenants)})
+
+
 def both(*edits: Edit) -> Edit:
     def apply(config: dict[str, Any]) -> None:
         for edit in edits:
@@ -59,11 +64,123 @@ def both(*edits: Edit) -> Edit:
     return apply
 
 
+DIRECTORY: dict[str, Any] = {"kind": "directory", "claim": "kv", "capacity_gib": 100}
+TIERED = {"tiered_storage_percentage": 20}
+
 MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "model larger than its GPU": (
         model(model="Qwen/Qwen2.5-72B-Instruct"),
         "models[0].model",
         r"does not fit 1 x L40S: 135\.\d GiB of weights.* in 0\.92 of 44\.7 GiB.*tensor_parallel",
+    ),
+    "unknown kind of tenancy": (
+        tenancy("separate", "alice"),
+        "models[0].tenancy",
+        r"got kind 'separate'; allowed: 'shared', 'salted', 'isolated'",
+    ),
+    "tenancy without a kind": (
+        model(tenancy={"tenants": ["alice"]}),
+        "models[0].tenancy",
+        r"must begin with `kind:`; allowed: 'shared', 'salted', 'isolated'",
+    ),
+    "tenants of a model that all share": (
+        tenancy("shared", "alice"),
+        "models[0].tenancy.tenants",
+        r"there is no such field here\. Allowed: kind",
+    ),
+    "tenants left out": (
+        model(tenancy={"kind": "salted"}),
+        "models[0].tenancy.tenants",
+        r"this field is required: Short names, unique",
+    ),
+    "no tenant": (
+        tenancy("isolated"),
+        "models[0].tenancy.tenants",
+        r"got 0; at least 1 are needed",
+    ),
+    "tenant named twice": (
+        tenancy("salted", "alice", "bob", "alice"),
+        "models[0].tenancy.tenants[2]",
+        r"the tenant 'alice' stands twice \(also at models\[0\]\.tenancy\.tenants\[0\]\)",
+    ),
+    "tenant that is no salt": (
+        tenancy("salted", "a/b"),
+        "models[0].tenancy.tenants[0]",
+        r"'a/b' cannot name cloud resources; use lower-case letters, digits and inner hyphens",
+    ),
+    "tenant longer than a name": (
+        tenancy("salted", "a" * 21),
+        "models[0].tenancy.tenants[0]",
+        r"cannot name cloud resources; .* at most 20 characters",
+    ),
+    "model and tenant too long together": (
+        both(model(name="a-model-of-20-letter"), tenancy("isolated", "tenant-of-13-x")),
+        "models[0].tenancy.tenants[0]",
+        r"'a-model-of-20-letter-tenant-of-13-x' has 35 characters; .* use at most 32",
+    ),
+    "tenant of Kascade's own": (
+        tenancy("salted", "kascade-proof"),
+        "models[0].tenancy.tenants[0]",
+        r"'kascade-proof' begins with kascade-, which is kept for tenants of Kascade's own",
+    ),
+    "tenant that makes the name of another object": (
+        tenancy("isolated", "router"),
+        "models[0].tenancy.tenants[0]",
+        r"'qwen-router', of model and tenant, would collide with objects of another model",
+    ),
+    "tenant that makes the name of another model": (
+        both(
+            lambda c: c["models"].append(
+                {"name": "qwen-alice", "model": "Qwen/Qwen2-7B-Instruct", "replicas": 1}
+            ),
+            model(replicas=1),
+            group(count=2),
+            tenancy("isolated", "alice"),
+        ),
+        "models[1].name",
+        r"'qwen-alice' would name objects of both models\[0\] and models\[1\]; rename one",
+    ),
+    "two tenants whose doors would have one name": (
+        both(
+            lambda c: c["models"].append(
+                {
+                    "name": "qwen-a",
+                    "model": "Qwen/Qwen2-7B-Instruct",
+                    "replicas": 1,
+                    "tenancy": {"kind": "salted", "tenants": ["b"]},
+                }
+            ),
+            model(replicas=1),
+            tenancy("salted", "a-b"),
+        ),
+        "models[1].tenancy.tenants",
+        r"'qwen-a-b' would name objects of both models\[0\] and models\[1\]",
+    ),
+    "more isolated replicas than GPUs": (
+        tenancy("isolated", "alice", "bob"),
+        "instance_groups[0].count",
+        r"2 x qwen-alice \(TP 1\), 2 x qwen-bob \(TP 1\) need 4 GPUs, .* Set count to 4",
+    ),
+    "system nodes too small for the doors": (
+        both(
+            model(tenancy={"kind": "salted", "tenants": [f"t{i}" for i in range(20)]}),
+            lambda c: c["models"].append(
+                {
+                    "name": "second",
+                    "model": "Qwen/Qwen2-7B-Instruct",
+                    "replicas": 2,
+                    "tenancy": {"kind": "salted", "tenants": [f"t{i}" for i in range(20)]},
+                }
+            ),
+            group(count=4),
+        ),
+        "kubernetes.system_group.count",
+        r"got 2; 2 routers, 80 doors, 1 Curvine masters .* ask for 6\.2 CPUs.* Use 3 x m7i",
+    ),
+    "isolated model larger than its GPU": (
+        both(model(model="Qwen/Qwen2.5-72B-Instruct", replicas=1), tenancy("isolated", "a", "b")),
+        "models[0].model",
+        r"does not fit 1 x L40S",
     ),
     "tensor parallel size above the node's GPUs": (
         model(tensor_parallel=4),
@@ -126,6 +243,76 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         ),
         "cache.l2",
         r"no room for qwen: \(11 - 10 reserved\) GiB of a node's NVMe x 1 of 4 GPUs",
+    ),
+    "bucket with its scheme": (
+        model(weights={"kind": "s3", "bucket": "s3://models", "prefix": "qwen/1"}),
+        "models[0].weights.bucket",
+        r"'s3://models' cannot be the name of a bucket; .* without s3:// before it",
+    ),
+    "bucket that looks like an address": (
+        model(weights={"kind": "s3", "bucket": "10.0.0.1", "prefix": "qwen/1"}),
+        "models[0].weights.bucket",
+        r"'10\.0\.0\.1' cannot be the name of a bucket",
+    ),
+    "directory bucket": (
+        model(weights={"kind": "s3", "bucket": "models--usw2-az1--x-s3", "prefix": "qwen/1"}),
+        "models[0].weights.bucket",
+        r"names a directory bucket or an access point.*general purpose bucket",
+    ),
+    "prefix with a slash at the end": (
+        model(weights={"kind": "s3", "bucket": "models", "prefix": "qwen/1/"}),
+        "models[0].weights.prefix",
+        r"'qwen/1/' is no path of folders such as .*none at the beginning or end",
+    ),
+    "whole bucket": (
+        model(weights={"kind": "s3", "bucket": "models", "prefix": ""}),
+        "models[0].weights.prefix",
+        r"'' is no path of folders",
+    ),
+    "bucket without prefix": (
+        model(weights={"kind": "s3", "bucket": "models"}),
+        "models[0].weights.prefix",
+        r"missing|required",
+    ),
+    "path out of the claim": (
+        model(weights={"kind": "claim", "name": "models", "path": "../other"}),
+        "models[0].weights.path",
+        r"'\.\./other' is no path of folders .*no folder that begins with a dot",
+    ),
+    "claim that cannot be one": (
+        model(weights={"kind": "claim", "name": "My Models"}),
+        "models[0].weights.name",
+        r"'My Models' is not the name of a PersistentVolumeClaim",
+    ),
+    "key that is no KMS key": (
+        model(
+            weights={"kind": "s3", "bucket": "models", "prefix": "a", "kms_key_arn": "alias/models"}
+        ),
+        "models[0].weights.kms_key_arn",
+        r"'alias/models' is not the ARN of a KMS key",
+    ),
+    "weights from nowhere": (
+        model(weights={"kind": "ftp"}),
+        "models[0].weights",
+        r"hub.*s3.*claim",
+    ),
+    "token that nothing reads": (
+        model(
+            weights={"kind": "claim", "name": "models", "path": "a"},
+            huggingface_token_secret="hf",  # noqa: S106 - a name
+        ),
+        "models[0].huggingface_token_secret",
+        r"nothing is downloaded with weights of kind claim; leave it out",
+    ),
+    "commit that nothing reads": (
+        model(weights={"kind": "s3", "bucket": "models", "prefix": "a"}, revision="a" * 40),
+        "models[0].revision",
+        r"nothing reads it with weights of kind s3; .*name the revision in weights\.prefix",
+    ),
+    "unknown model whose files lie in a bucket": (
+        model(model="me/mine", weights={"kind": "s3", "bucket": "models", "prefix": "a"}),
+        "models[0].model",
+        r"'me/mine' is not in the catalog.*give its Hugging Face config\.json in `config_json`",
     ),
     "chunk that is no multiple of the block": (
         top(cache={"chunk_size": 250}),
@@ -236,17 +423,60 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "unknown kind of L2": (
         top(cache={"l2": {"kind": "redis"}}),
         "cache.l2",
-        r"got kind 'redis'; allowed: 'curvine', 'none'",
+        r"got kind 'redis'; allowed: 'curvine', 'managed', 'directory', 'none'",
     ),
     "L2 switched off by nothing": (
         top(cache={"l2": None}),
         "cache.l2",
-        r"must be a block of `field: value` lines with `kind:` curvine or none, got None",
+        r"must be a block .* with `kind:` curvine or managed or directory or none, got None",
     ),
     "L2 without a kind": (
         top(cache={"l2": {"masters": 3}}),
         "cache.l2",
-        r"must begin with `kind:`",
+        r"must begin with `kind:`; allowed: 'curvine', 'managed', 'directory', 'none'$",
+    ),
+    "managed L2 in RAM that nobody lends": (
+        top(cache={"l2": {"kind": "managed"}}),
+        "hyperpod.tiered_storage_percentage",
+        r"cache\.l2 is managed, which is kept in the RAM that this field lends; give 20 to 100",
+    ),
+    "directory without a claim": (
+        top(cache={"l2": {"kind": "directory", "capacity_gib": 100}}),
+        "cache.l2.claim",
+        r"this field is required: Claim with access mode ReadWriteMany",
+    ),
+    "directory without a bound": (
+        top(cache={"l2": {"kind": "directory", "claim": "kv"}}),
+        "cache.l2.capacity_gib",
+        r"this field is required: What the engines of all models together may fill",
+    ),
+    "directory that climbs out of its claim": (
+        top(cache={"l2": DIRECTORY | {"path": "../kv"}}),
+        "cache.l2.path",
+        r"'\.\./kv' is not a path inside the claim",
+    ),
+    "directory with a name that is no claim's": (
+        top(cache={"l2": DIRECTORY | {"claim": "My_Claim"}}),
+        "cache.l2.claim",
+        r"'My_Claim' is not the name of a PersistentVolumeClaim",
+    ),
+    "file system that nobody knows": (
+        top(cache={"l2": DIRECTORY | {"file_system": "ext4"}}),
+        "cache.l2.file_system",
+        r"got 'ext4'; allowed: 'nfs4' or 'lustre'",
+    ),
+    "directory too small for its engines": (
+        both(
+            top(cache={"l2": DIRECTORY | {"capacity_gib": 10}}),
+            group(instance_type="ml.g6.12xlarge", count=4),
+        ),
+        "cache.l2",
+        r"no room for qwen: 10 GiB of kv x 1 of 16 GPUs.* Raise capacity_gib",
+    ),
+    "field of another kind of L2": (
+        top(cache={"l2": {"kind": "managed", "masters": 3}}, hyperpod=TIERED),
+        "cache.l2.masters",
+        r"there is no such field here\. Allowed: kind, integrity",
     ),
     "count below its least": (
         model(replicas=0),
@@ -616,6 +846,35 @@ def test_a_type_not_listed_for_the_region_is_a_warning(tmp_path: Path) -> None:
     config.update(region="eu-west-2", zones=["eu-west-2a", "eu-west-2b"])
     plan = plan_file(write(tmp_path, config))
     assert any("is not listed for eu-west-2" in str(warning) for warning in plan.warnings)
+
+
+def test_versions_that_never_ran_together_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an upgrade of the catalog meets before anybody has run the pair."""
+    newer = dataclasses.replace(IMAGES["engine"], carries={"vllm": "0.33.0", "lmcache": "0.5.6"})
+    monkeypatch.setattr(planner, "IMAGES", {**IMAGES, "engine": newer})
+    (problem,) = problems_of(write(tmp_path, base()))
+    assert re.search(
+        r"images: the catalog's images carry vllm 0\.33\.0, lmcache 0\.5\.6, which were never run "
+        r"together \(known to be good: vllm 0\.32\.0, lmcache 0\.5\.6, .*\); name an engine image",
+        problem,
+    )
+    # An image of one's own is one's own business, and said to be.
+    own = base() | {"images": {"engine": "example.com/engine:1"}}
+    warnings = [str(w) for w in plan_file(write(tmp_path, own)).warnings]
+    (warning,) = [w for w in warnings if w.startswith("images.engine")]
+    assert "nothing here knows what is in example.com/engine:1" in warning
+
+
+def test_a_router_of_another_version_counts_only_while_it_is_the_catalogs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = dataclasses.replace(IMAGES["router"], carries={"vllm-router": "9.9.9"})
+    monkeypatch.setattr(planner, "IMAGES", {**IMAGES, "router": newer})
+    (problem,) = problems_of(write(tmp_path, base()))
+    assert "vllm-router 9.9.9" in problem
+    plan_file(write(tmp_path, base() | {"images": {"router": "example.com/router:1"}}))
 
 
 def test_more_pods_than_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from kascade import plan_file
-from kascade.sizing.plan import CurvinePlan, EnginePlan, L2Plan, ServingPlan
+from kascade.sizing.plan import CurvineL2Plan, CurvinePlan, EnginePlan, ServingPlan
 from tests.unit.kube.rendered import Object, everything, render
 
 _CONFIG = Path(__file__).parents[3] / "config"
+
+
+CONFIGS = ("default", "fleet", "managed", "directory")
 
 
 @cache
@@ -23,6 +26,22 @@ def _charts(name: str) -> dict[str, list[Object]]:
     return render(_plan(name))
 
 
+@pytest.fixture(params=CONFIGS)
+def any_plan(request: pytest.FixtureRequest) -> ServingPlan:
+    """Each kind of L2."""
+    return _plan(request.param)
+
+
+@pytest.fixture
+def managed() -> ServingPlan:
+    return _plan("managed")
+
+
+@pytest.fixture
+def directory() -> ServingPlan:
+    return _plan("directory")
+
+
 @pytest.fixture(params=["default", "fleet"])
 def plan(request: pytest.FixtureRequest) -> ServingPlan:
     """Each of the plans that ship with the project."""
@@ -32,7 +51,7 @@ def plan(request: pytest.FixtureRequest) -> ServingPlan:
 @pytest.fixture
 def charts(plan: ServingPlan) -> dict[str, list[Object]]:
     """The plan's charts."""
-    return next(_charts(name) for name in ("default", "fleet") if _plan(name) is plan)
+    return next(_charts(name) for name in CONFIGS if _plan(name) is plan)
 
 
 @pytest.fixture
@@ -63,8 +82,8 @@ def engine(default_plan: ServingPlan) -> EnginePlan:
 
 
 @pytest.fixture
-def l2(engine: EnginePlan) -> L2Plan:
-    assert engine.lmcache.l2 is not None
+def l2(engine: EnginePlan) -> CurvineL2Plan:
+    assert isinstance(engine.lmcache.l2, CurvineL2Plan)
     return engine.lmcache.l2
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kascade.sizing.plan import L2Plan, ServingPlan
+from kascade.sizing.plan import CurvineL2Plan, ServingPlan
 from tests.unit.kube.rendered import Object, container, everything, find, of_kind, pod
 
 Render = Callable[[ServingPlan], dict[str, list[Object]]]
@@ -98,7 +98,7 @@ def run(job: Object, api: FakeApi, tmp_path: Path) -> None:
     )
 
 
-def test_key_is_made_once(job: Object, api: FakeApi, l2: L2Plan, tmp_path: Path) -> None:
+def test_key_is_made_once(job: Object, api: FakeApi, l2: CurvineL2Plan, tmp_path: Path) -> None:
     assert l2.key_secret is not None
     run(job, api, tmp_path)
     made = api.secrets[l2.key_secret]
@@ -109,7 +109,7 @@ def test_key_is_made_once(job: Object, api: FakeApi, l2: L2Plan, tmp_path: Path)
 
 
 def test_rights_end_at_the_named_secrets(
-    default_charts: dict[str, list[Object]], l2: L2Plan
+    default_charts: dict[str, list[Object]], l2: CurvineL2Plan
 ) -> None:
     role = find(default_charts["cache"], "Role", "kascade-cache-keys")
     assert role["rules"] == [
@@ -139,12 +139,15 @@ def test_engine_reads_the_key_that_the_job_makes(
 
 def test_without_serde_there_is_no_key(default_plan: ServingPlan, rendered: Render) -> None:
     engine = default_plan.engines[0]
-    assert engine.lmcache.l2 is not None
-    plain = replace(
-        engine,
-        lmcache=replace(engine.lmcache, l2=replace(engine.lmcache.l2, key_secret=None)),
-    )
-    objects = everything(rendered(replace(default_plan, engines=(plain,))))
+    assert isinstance(engine.lmcache.l2, CurvineL2Plan)
+    assert default_plan.curvine is not None
+    # What is sealed never shares a directory with what is not.
+    directory = engine.lmcache.l2.directory.replace("-aesgcm-", "-none-")
+    (volume,) = default_plan.curvine.volumes
+    curvine = replace(default_plan.curvine, volumes=(replace(volume, curvine_path=directory),))
+    l2 = replace(engine.lmcache.l2, key_secret=None, directory=directory)
+    plain = replace(engine, lmcache=replace(engine.lmcache, l2=l2))
+    objects = everything(rendered(replace(default_plan, engines=(plain,), curvine=curvine)))
     assert [
         item["metadata"]["name"] for item in objects if "cache-keys" in item["metadata"]["name"]
     ] == []

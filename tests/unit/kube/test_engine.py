@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kascade.sizing.plan import EnginePlan, L2Plan, ServingPlan
+from kascade.sizing.plan import CurvineL2Plan, EnginePlan, ServingPlan
 from tests.unit.kube.rendered import (
     Object,
     container,
@@ -92,7 +92,7 @@ def test_shared_memory_and_weights(engine: EnginePlan, spec: Object) -> None:
         assert "/dev/shm" in paths  # noqa: S108 - shared memory
 
 
-def test_only_guard_and_server_see_the_cache(l2: L2Plan, spec: Object) -> None:
+def test_only_guard_and_server_see_the_cache(l2: CurvineL2Plan, spec: Object) -> None:
     seen = {
         item["name"]
         for item in [*spec["initContainers"], *spec["containers"]]
@@ -155,7 +155,7 @@ def test_quantization_is_said_only_where_there_is_one(
         assert given.get("--quantization") == engine.quantization
 
 
-def test_l2_adapter(l2: L2Plan, lmcache: Object) -> None:
+def test_l2_adapter(l2: CurvineL2Plan, lmcache: Object) -> None:
     adapter = parsed(lmcache["args"], "--l2-adapter")
     assert adapter["type"] == "fs_native"
     assert adapter["base_path"] == l2.base_path

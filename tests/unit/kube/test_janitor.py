@@ -95,7 +95,7 @@ def test_it_looks_for_the_marker_that_the_bootstrap_makes(
 def test_it_mounts_the_engines_own_volume_and_nothing_else_of_the_node(
     deployment: Object, engine_objects: list[Object], janitor: JanitorPlan
 ) -> None:
-    claim = find(engine_objects, "PersistentVolumeClaim", janitor.volume)
+    claim = find(engine_objects, "PersistentVolumeClaim", janitor.claim)
     volumes = {volume["name"]: volume for volume in pod(deployment)["volumes"]}
     assert volumes["cache"]["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
     assert volumes.keys() == {"cache", "program"}

@@ -36,7 +36,7 @@ def args(router: RouterPlan, default_charts: dict[str, list[Object]]) -> list[st
 
 def test_one_router_per_model(plan: ServingPlan, charts: dict[str, list[Object]]) -> None:
     names = {item["metadata"]["name"] for item in of_kind(charts["router"], "Deployment")}
-    assert names == {router.name for router in plan.routers}
+    assert names - {door.name for door in plan.doors} == {router.name for router in plan.routers}
 
 
 def test_selector_finds_exactly_its_engine(
@@ -85,7 +85,9 @@ def test_thresholds_belong_to_cache_aware(
     policy: str, router: RouterPlan, default_plan: ServingPlan, rendered: Render
 ) -> None:
     other = replace(router, policy=policy)
-    charts = rendered(replace(default_plan, routers=(other,)))
+    (proof,) = default_plan.verifications
+    proofs = (replace(proof, router_policy=policy),)
+    charts = rendered(replace(default_plan, routers=(other,), verifications=proofs))
     deployment = find(charts["router"], "Deployment", router.name)
     given = flags(container(pod(deployment), "router")["args"])
     expected = {"--balance-abs-threshold": "4", "--balance-rel-threshold": "1.1"}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from kascade.programs.verify.client import TENANT_HEADER
 from kascade.programs.verify.target import Replica, Target
 
 CHUNK = 256
@@ -30,6 +31,8 @@ class FakeReplica:
     cache_answers: bool = True
     tokens: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
     others_tokens: int = 0
+    known: frozenset[str] | None = None
+    leaky: bool = False
     l0: set[str] = field(default_factory=set)
     counters: dict[str, int] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
@@ -40,12 +43,17 @@ class FakeReplica:
     def prompt_tokens(self, prompt: str) -> int:
         return len(prompt)
 
-    def complete(self, prompt: str) -> int:
+    def serves(self, tenant: str | None) -> bool:
+        """Whether it answers a tenant's requests; one that tells none apart answers all."""
+        return self.known is None or tenant in self.known
+
+    def complete(self, prompt: str, tenant: str | None = None) -> int:
         """Serve a prompt and count as the real programs do; return its tokens."""
         self.requests.append(prompt)
         tokens = len(prompt)
         chunks = (tokens - 1) // self.chunk_size
-        digest = hashlib.sha256(prompt.encode()).hexdigest()
+        salt = "" if self.known is None or self.leaky else f"@{tenant}"
+        digest = hashlib.sha256(f"{prompt}{salt}".encode()).hexdigest()
         key = f"{self.hash_algorithm}/{self.chunk_size}/{self.base_path}/{self.root}/{digest}"
         self.count("vllm:prompt_tokens_total", tokens + self.others_tokens)
         if digest in self.l0:
@@ -121,7 +129,11 @@ class Handler(BaseHTTPRequestHandler):
         assert body["ignore_eos"] is True
         assert body["return_token_ids"] is True
         replica = self.server.choose()
-        tokens = replica.complete(body["prompt"])
+        tenant = self.headers.get(TENANT_HEADER)
+        if not replica.serves(tenant):
+            self.send_error(403)
+            return
+        tokens = replica.complete(body["prompt"], tenant)
         events: list[dict[str, Any]] = [
             {"choices": [{"text": "", "token_ids": [each]}]} for each in replica.tokens
         ]

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from kascade.programs.verify.client import (
     get_object,
     get_text,
 )
-from kascade.programs.verify.directory import LISTING, look_below, read_listing
+from kascade.programs.verify.directory import LISTING, look_below, no_directory, read_listing
 from kascade.programs.verify.facts import Facts
 from kascade.programs.verify.metrics import Page, parse
 from kascade.programs.verify.prompt import words
@@ -110,6 +111,20 @@ def test_a_folder_that_is_not_there_or_is_another_one(tmp_path: Path) -> None:
         assert not seen.tmp_dirs
     with pytest.raises(ValueError, match="listing"):
         read_listing(json.dumps({"tmp": []}), "there")
+
+
+def test_a_tier_without_a_directory_is_not_looked_into(tmp_path: Path) -> None:
+    """HyperPod's tiered storage: an empty listing would be taken for a mount that differs."""
+    assert A.cache is not None
+    managed = replace(
+        A, cache=replace(A.cache, adapter="sagemaker-hyperpod", base_path="", tmp_dir="")
+    )
+    assert "is sagemaker-hyperpod, which has no directory" in str(
+        look_below(str(tmp_path))(managed)
+    )
+    assert "which has no directory" in no_directory(managed)
+    assert no_directory(A) == ""
+    assert "names no directory" in no_directory(replace(A, cache=None))
 
 
 def check(verdict: str) -> Check:

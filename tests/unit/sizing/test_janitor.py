@@ -13,6 +13,7 @@ import yaml
 from kascade import InvalidConfigError, ServingPlan, plan_file
 from kascade.catalog.instances import INSTANCES
 from kascade.sizing.host import daemons
+from kascade.sizing.plan import CurvineL2Plan
 from kascade.units import GIB
 
 ROOT = Path(__file__).parents[3]
@@ -58,7 +59,7 @@ def test_engines_evict_before_the_janitor_does(planned: Planned) -> None:
     """As long as nothing else is there, the least recently used goes and not the oldest."""
     plan = planned()
     l2 = plan.engines[0].lmcache.l2
-    assert l2 is not None
+    assert isinstance(l2, CurvineL2Plan)
     own = l2.capacity_gb * l2.evict_at * plan.engines[0].replicas * GIB
     assert own < plan.janitors[0].high_bytes
     warned = planned(high_water=0.8, low_water=0.6).warnings

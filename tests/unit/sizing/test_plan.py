@@ -11,7 +11,7 @@ from kascade import ServingPlan, load_config, plan_file, plan_serving
 from kascade.sizing.document import plan_document, plan_text
 
 ROOT = Path(__file__).parents[3]
-CONFIGS = ["default", "fleet", "reference"]
+CONFIGS = ["default", "fleet", "reference", "tenants"]
 
 
 @pytest.fixture(params=CONFIGS)

@@ -10,7 +10,8 @@ from kascade.kube._labels import labels
 from kascade.kube._objects import Fields, Metadata, add_object, content_hash, pod_template
 from kascade.kube._pods import HELPER_RESOURCES, NO_PRIVILEGES, ON_SYSTEM_NODES, POD_SECURITY
 from kascade.kube.curvine._server import CONFIG_MOUNT, config_path, config_volume
-from kascade.kube.curvine.names import CLI, MARKER, WORKING_DIRECTORY, CurvineNames
+from kascade.kube.curvine.names import CLI, WORKING_DIRECTORY, CurvineNames
+from kascade.kube.l2.guards import MARKER
 from kascade.sizing.plan import CurvinePlan
 
 _BACKOFF_LIMIT: Final = 50

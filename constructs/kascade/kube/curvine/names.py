@@ -17,10 +17,6 @@ point: as PID 1 it swallows SIGTERM, and a worker would then never sign off."""
 CONFIG_DIRECTORY: Final = "/etc/curvine"
 CONFIG_FILE: Final = "curvine-cluster.toml"
 
-MARKER: Final = ".kascade-volume"
-"""Empty file at the root of every volume, made by the bootstrap Job. What has it is the volume and
-not some directory that stands where a mount is missing."""
-
 CLUSTER_DOMAIN: Final = "cluster.local"
 """EKS sets no other."""
 

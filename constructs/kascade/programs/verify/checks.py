@@ -14,6 +14,7 @@ from .prompt import whole_chunks
 from .proof import Proof, Settings
 from .reading import EXTERNAL_HITS, LOCAL_HITS, PROMPT_TOKENS, Look, Reading, Seen, delta
 from .report import FAILED, OK, OPEN, Check, Diagnosis, Report
+from .strangers import judge_strangers
 from .target import Target
 
 STAYING: Final = frozenset({"cache_aware"})
@@ -51,6 +52,8 @@ def verify(
             diagnoses.append(Diagnosis(writer=writer.name, reader=reader.name, causes=causes))
     if target.router_url is not None:
         checks += _router(proof, target.router_url)
+    if target.stranger is not None:
+        checks += judge_strangers(proof, target.stranger)
     return Report(
         engine=target.engine,
         seed=settings.seed,

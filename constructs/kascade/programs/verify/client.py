@@ -6,7 +6,7 @@ import io
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,9 @@ from http.client import (
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+TENANT_HEADER: Final = "x-kascade-tenant"
+"""Names the tenant of a request where an engine keeps tenants apart; otherwise nobody reads it."""
+
 QUICK_SECONDS: Final = 15.0
 """For a page that a healthy server writes at once."""
 
@@ -31,7 +34,13 @@ _OK: Final = 200
 
 
 class UnreachableError(Exception):
-    """A server gave no usable answer; the text says which one and what it did instead."""
+    """A server gave no usable answer; the text says which one and what it did instead.
+
+    Attributes:
+        status: Of its answer, where there was one.
+    """
+
+    status: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +127,16 @@ def split_server(url: str) -> tuple[str, str, int]:
     return parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80)
 
 
-def complete(base: str, *, model: str, prompt: str, tokens: int, seconds: float) -> Answer:
+def complete(  # noqa: PLR0913 - keyword-only
+    base: str,
+    *,
+    model: str,
+    prompt: str,
+    tokens: int,
+    seconds: float,
+    tenant: str | None = None,
+    fields: Mapping[str, Any] | None = None,
+) -> Answer:
     """Let an engine or a router complete a prompt, streaming so that the first token can be timed.
 
     Args:
@@ -127,6 +145,8 @@ def complete(base: str, *, model: str, prompt: str, tokens: int, seconds: float)
         prompt: The text.
         tokens: How many to generate; the end of a sentence does not stop it.
         seconds: Deadline of the whole request.
+        tenant: Whose request it is, where the engine keeps tenants apart.
+        fields: Further fields of the body.
 
     Raises:
         UnreachableError: No complete answer came in time.
@@ -142,12 +162,13 @@ def complete(base: str, *, model: str, prompt: str, tokens: int, seconds: float)
         "return_token_ids": True,
         "stream": True,
         "stream_options": {"include_usage": True},
+        **(fields or {}),
     }
     started = time.monotonic()
     first: float | None = None
     ids: list[int] = []
     counted = 0
-    with _exchange("POST", url, body, seconds) as response:
+    with _exchange("POST", url, body, seconds, tenant) as response:
         for event in _events(url, response):
             for choice in event.get("choices") or []:
                 if choice.get("token_ids"):
@@ -241,7 +262,7 @@ def _left(deadline: float) -> float:
 
 @contextmanager
 def _exchange(
-    method: str, url: str, body: dict[str, Any] | None, seconds: float
+    method: str, url: str, body: dict[str, Any] | None, seconds: float, tenant: str | None = None
 ) -> Iterator[HTTPResponse]:
     deadline = time.monotonic() + seconds
     try:
@@ -257,14 +278,17 @@ def _exchange(
         connection.sock.settimeout(_left(deadline))
         data = None if body is None else json.dumps(body).encode()
         headers = {} if body is None else {"Content-Type": "application/json"}
+        if tenant is not None:
+            headers[TENANT_HEADER] = tenant
         parts = urlsplit(url)
         query = f"?{parts.query}" if parts.query else ""
         connection.request(method, (parts.path or "/") + query, data, headers)
         response = connection.getresponse()
         if response.status != _OK:
             said = response.read(_LONGEST_REASON).decode(errors="replace").strip()
-            msg = f"{url} answered {response.status}: {said}"
-            raise UnreachableError(msg)
+            failure = UnreachableError(f"{url} answered {response.status}: {said}")
+            failure.status = response.status
+            raise failure
         yield response
     except TimeoutError:
         msg = f"{url} did not answer within {seconds:g} s"

@@ -46,6 +46,15 @@ def read_listing(text: str, where: str) -> Listing:
         raise ValueError(msg) from None
 
 
+def no_directory(facts: Facts) -> str:
+    """Say why nobody looks into a replica's directory, or nothing where it names one."""
+    if facts.cache is not None and facts.cache.base_path:
+        return ""
+    if facts.cache is None or not facts.cache.adapter:
+        return f"{facts.name} names no directory of L2, so nobody looked into it"
+    return f"L2 of {facts.name} is {facts.cache.adapter}, which has no directory to look into"
+
+
 def look_below(directory: str) -> Look:
     """Return a look at one directory of this machine, the same for all replicas.
 
@@ -57,6 +66,8 @@ def look_below(directory: str) -> Look:
         root = Path(directory)
         if not root.is_dir():
             return f"{directory} is no directory here, so nobody looked into it"
+        if facts.cache is not None and (reason := no_directory(facts)):
+            return reason
         tmp_dir = facts.cache.tmp_dir if facts.cache else ""
         for folder, folders, files in os.walk(root):
             if tmp_dir in folders:

@@ -148,13 +148,21 @@ class Proof:
         """Let a replica, or whichever one a router chooses, complete a prompt."""
         return self._complete(url, prompt)
 
+    def ask_as(self, tenant: str | None, url: str, prompt: str) -> Answer:
+        """Let a replica complete a prompt of another tenant, or of none."""
+        return self._send(url, prompt, tenant)
+
     def _complete(self, url: str, prompt: str) -> Answer:
+        return self._send(url, prompt, self.target.tenant)
+
+    def _send(self, url: str, prompt: str, tenant: str | None) -> Answer:
         return complete(
             url,
             model=self.target.model,
             prompt=prompt,
             tokens=self.settings.output_tokens,
             seconds=self.settings.request_seconds,
+            tenant=tenant,
         )
 
     def _observe(self, replica: Replica) -> Facts:

@@ -11,7 +11,8 @@ from typing import Any, Final
 from .client import split_server
 
 _NEEDED: Final = ("engine", "model", "chunk_size", "replicas")
-_OPTIONAL: Final = ("router_url", "router_metrics_url", "cache_directory")
+_URLS: Final = ("router_url", "router_metrics_url")
+_OPTIONAL: Final = (*_URLS, "cache_directory", "tenant", "stranger")
 _OF_A_REPLICA: Final = ("name", "engine_url", "lmcache_url")
 _SHOWN: Final = 80
 
@@ -43,6 +44,8 @@ class Target:
         router_url: The router's API, without a path.
         router_metrics_url: Where the router's metrics are, or None where they are out of reach.
         cache_directory: L2 as this program can list it, or None where it cannot.
+        tenant: As whom requests are sent, where the engine keeps tenants apart.
+        stranger: Another tenant, which must find nothing of what the first one stored.
     """
 
     engine: str
@@ -52,6 +55,8 @@ class Target:
     router_url: str | None = None
     router_metrics_url: str | None = None
     cache_directory: str | None = None
+    tenant: str | None = None
+    stranger: str | None = None
 
     def to_json(self) -> str:
         """Write it so that ``from_json`` reads it back.
@@ -105,7 +110,7 @@ def _mistakes(fields: dict[str, Any]) -> Iterator[str]:
         value = fields.get(name)
         if value is not None and not _is_text(value):
             yield f"{name} is {_shown(value)} and has to be a text that is not empty, or null"
-        elif value is not None and name != "cache_directory":
+        elif value is not None and name in _URLS:
             yield from _address(name, value)
     replicas = fields.get("replicas", [])
     if isinstance(replicas, list):

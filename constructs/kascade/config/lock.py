@@ -1,0 +1,116 @@
+"""What cannot be changed during the life of a deployment, as a file beside its configuration.
+
+Neither a template nor a manifest knows what is deployed, and a change of these would end in a
+second deployment beside the first, or in a broken one. The file is written when a configuration is
+first deployed, is committed with it, and every plan and synth compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from kascade.config.model import CurvineConfig, ServingConfig
+from kascade.errors import ConfigPath, Problem, format_path
+
+Lock = Mapping[str, object]
+"""Values by the path of their field, such as ``network.vpc_cidr``."""
+
+_OLD_STACKS: Final = "the deployed stacks would stay behind, and cost"
+
+FIXED: Final[Mapping[ConfigPath, str]] = {
+    ("name",): _OLD_STACKS,
+    ("region",): _OLD_STACKS,
+    ("account",): _OLD_STACKS,
+    ("zones",): "HyperPod keeps the subnets it was made with",
+    ("network", "vpc_cidr"): "CloudFormation would replace the VPC under all that is in it",
+    ("cache", "l2", "masters"): "each master's journal names the members of its group",
+}
+"""What is fixed, and why."""
+
+_HEADER: Final = """\
+# What cannot be changed while this deployment lives, as it was first deployed. `make deploy` writes
+# it and every plan compares; commit it with the configuration. After `cdk destroy`, delete it.
+"""
+
+
+def lock_path(config: Path) -> Path:
+    """Where a configuration's lock is.
+
+    >>> lock_path(Path("config/fleet.yaml")).name
+    'fleet.lock'
+    """
+    return config.with_suffix(".lock")
+
+
+def locked_values(config: ServingConfig) -> dict[str, object]:
+    """Return what is fixed once this configuration is deployed."""
+    values: dict[ConfigPath, object] = {
+        ("name",): config.name,
+        ("region",): config.region,
+        ("zones",): list(config.zones),
+        ("network", "vpc_cidr"): config.network.vpc_cidr,
+    }
+    if config.account is not None:
+        values["account",] = config.account
+    if isinstance(config.cache.l2, CurvineConfig):
+        values["cache", "l2", "masters"] = config.cache.l2.masters
+    return {format_path(path): values[path] for path in FIXED if path in values}
+
+
+def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Problem]:
+    """Yield every change of what is fixed.
+
+    Args:
+        config: The configuration.
+        lock: What was deployed. What it does not hold is free: an account, or the masters of a
+            deployment that had no Curvine yet.
+        source: The lock's file name, for the sentences.
+    """
+    wanted = locked_values(config)
+    for path, reason in FIXED.items():
+        field = format_path(path)
+        if field in lock and field in wanted and lock[field] != wanted[field]:
+            yield Problem(
+                path=path,
+                message=f"got {_shown(wanted[field])}, but {source} says that "
+                f"{_shown(lock[field])} is deployed, and that is fixed for life: {reason}. Go back "
+                "to it, or make another deployment from a copy of this file",
+            )
+
+
+def parse_lock(text: str) -> Lock:
+    """Read a lock file's text.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError:
+        content = None
+    known = {format_path(path) for path in FIXED}
+    if not isinstance(content, dict) or not set(content) <= known:
+        msg = f"a lock file is a mapping of {', '.join(sorted(known))}"
+        raise ValueError(msg)
+    return content
+
+
+def lock_text(config: ServingConfig, before: Lock) -> str:
+    """Write the lock of a configuration.
+
+    Args:
+        config: The configuration, which ``check_lock`` has nothing against.
+        before: The lock so far. Its values stay, also those that no longer matter, such as the
+            masters of a pool that was switched off: their volumes outlive it.
+    """
+    values = {**locked_values(config), **before}
+    ordered = {field: values[field] for field in map(format_path, FIXED) if field in values}
+    return _HEADER + yaml.safe_dump(ordered, sort_keys=False, default_flow_style=None)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else repr(value)

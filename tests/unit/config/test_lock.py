@@ -1,0 +1,149 @@
+"""What cannot be changed during the life of a deployment."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kascade import InvalidConfigError, load_config, plan_file
+from kascade.cli import main
+from kascade.config.lock import FIXED, lock_path, locked_values
+from kascade.errors import format_path
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A deployed configuration."""
+    path = tmp_path / "mine.yaml"
+    path.write_text((ROOT / "config" / "default.yaml").read_text())
+    edit(path, account="123456789012", cache={"l2": {"kind": "curvine"}})
+    assert main(["lock", str(path)]) == 0
+    return path
+
+
+def edit(path: Path, **changes: object) -> None:
+    content: dict[str, Any] = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(content | changes, sort_keys=False))
+
+
+def sentences(path: Path) -> list[str]:
+    with pytest.raises(InvalidConfigError) as caught:
+        plan_file(path)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_the_lock_holds_everything_that_is_fixed(config: Path) -> None:
+    written = yaml.safe_load(lock_path(config).read_text())
+    assert written == locked_values(load_config(config))
+    assert list(written) == [format_path(path) for path in FIXED]
+
+
+CHANGES: dict[str, tuple[dict[str, object], str]] = {
+    "name": ({"name": "other"}, "got 'other', but .* says that 'kascade' is deployed"),
+    "region": (
+        {"region": "us-east-1", "zones": ["us-east-1a", "us-east-1b"]},
+        "got 'us-east-1', but .* the deployed stacks would stay behind",
+    ),
+    "account": ({"account": "999999999999"}, "got '999999999999', but .* '123456789012' is"),
+    "zones": (
+        {"zones": ["us-west-2b", "us-west-2a"]},
+        "got us-west-2b, us-west-2a, but .* HyperPod keeps the subnets",
+    ),
+    "network.vpc_cidr": (
+        {"network": {"vpc_cidr": "10.1.0.0/16"}},
+        r"got '10\.1\.0\.0/16', but .* CloudFormation would replace the VPC",
+    ),
+    "cache.l2.masters": (
+        {
+            "cache": {"l2": {"kind": "curvine", "masters": 3}},
+            "kubernetes": {"system_group": {"count": 4}},
+        },
+        "got 3, but .* says that 1 is deployed, and that is fixed for life: each master's journal",
+    ),
+}
+
+
+def test_every_fixed_field_has_a_case() -> None:
+    assert set(CHANGES) == {format_path(path) for path in FIXED}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_a_change_is_one_sentence(config: Path, field: str) -> None:
+    changes, words = CHANGES[field]
+    edit(config, **changes)
+    found = [sentence for sentence in sentences(config) if f"{field}: " in sentence]
+    assert len(found) == 1
+    assert re.search(words, found[0]), found[0]
+    assert "make another deployment from a copy" in found[0]
+
+
+def test_all_changes_are_reported_at_once(config: Path) -> None:
+    edit(config, name="other", network={"vpc_cidr": "10.1.0.0/16"})
+    assert len(sentences(config)) == 2
+
+
+def test_what_is_not_fixed_may_change(config: Path) -> None:
+    before = lock_path(config).read_text()
+    edit(config, tags={"team": "x"}, router={"strategy": "session"})
+    plan_file(config)
+    assert main(["lock", str(config)]) == 0
+    assert lock_path(config).read_text() == before
+
+
+def test_without_a_lock_all_is_free(config: Path) -> None:
+    lock_path(config).unlink()
+    edit(config, name="other")
+    assert plan_file(config).name == "other"
+
+
+def test_masters_of_a_pool_that_was_switched_off_stay_fixed(config: Path) -> None:
+    """Their volumes outlive the pool."""
+    edit(config, cache={"l2": {"kind": "none"}})
+    assert main(["lock", str(config)]) == 0
+    edit(
+        config,
+        cache={"l2": {"kind": "curvine", "masters": 3}},
+        kubernetes={"system_group": {"count": 4}},
+    )
+    (sentence,) = sentences(config)
+    assert "cache.l2.masters: got 3" in sentence
+
+
+def test_a_deployment_that_gets_curvine_later_is_locked_then(config: Path) -> None:
+    lock_path(config).unlink()
+    edit(config, cache={"l2": {"kind": "none"}})
+    main(["lock", str(config)])
+    assert "cache.l2.masters" not in lock_path(config).read_text()
+    edit(config, cache={"l2": {"kind": "curvine"}})
+    main(["lock", str(config)])
+    assert "cache.l2.masters: 1" in lock_path(config).read_text()
+
+
+def test_a_changed_configuration_is_not_locked(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = lock_path(config).read_text()
+    edit(config, name="other")
+    assert main(["lock", str(config)]) == 2
+    assert "fixed for life" in capsys.readouterr().err
+    assert lock_path(config).read_text() == before
+
+
+@pytest.mark.parametrize("content", ["", "- a", "nmae: kascade", "a: [", "\x00"])
+def test_a_broken_lock_is_one_sentence(config: Path, content: str) -> None:
+    lock_path(config).write_text(content)
+    (sentence,) = sentences(config)
+    assert "mine.lock: a lock file is a mapping of" in sentence
+    assert "restore it from the repository" in sentence
+
+
+def test_a_broken_field_is_not_reported_twice(config: Path) -> None:
+    edit(config, name="Not A Name")
+    (sentence,) = sentences(config)
+    assert "cannot name cloud resources" in sentence
