@@ -12,7 +12,7 @@ from kascade.kube.curvine.csi import CurvineCsi
 from kascade.kube.curvine.master import CurvineMaster
 from kascade.kube.curvine.policies import CurvinePolicies
 from kascade.kube.curvine.worker import CurvineWorkers
-from kascade.kube.janitor import JanitorProgram
+from kascade.kube.janitor import JanitorCommons
 from kascade.kube.l2.directories import CacheDirectories
 from kascade.kube.verify import VerifyProgram
 from kascade.sizing.plan import CurvinePlan, DirectoriesPlan, EnginePlan, JanitorPlan, NetworkPlan
@@ -45,7 +45,7 @@ class CacheChart(cdk8s.Chart):
             curvine: The plan's slice, where L2 is Curvine.
             directories: The plan's slice, where L2 is a directory of another file system.
             engines: All engines, for the keys that they read.
-            janitors: All janitors, for the program that they run.
+            janitors: All janitors, for what they share.
             taint_keys: Taints of the GPU groups.
             network: Addresses of the VPC.
             jobs_image: Any image with a Python 3.
@@ -58,7 +58,7 @@ class CacheChart(cdk8s.Chart):
         if engines:
             VerifyProgram(self, "VerifyProgram", namespace=engines[0].namespace)
         if janitors:
-            JanitorProgram(self, "JanitorProgram", namespace=janitors[0].namespace)
+            JanitorCommons(self, "Janitors", janitor=janitors[0], network=network)
         CacheKeys(self, "Keys", engines=engines, image=jobs_image, network=network)
 
     def _add_curvine(

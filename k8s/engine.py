@@ -56,4 +56,4 @@ class EngineChart(cdk8s.Chart):
         if verify is not None:
             Verify(self, "Verify", verify=verify)
         if janitor is not None:
-            Janitor(self, "Janitor", janitor=janitor, network=network)
+            Janitor(self, "Janitor", janitor=janitor)

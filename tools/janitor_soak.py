@@ -327,7 +327,7 @@ def _watch(  # noqa: PLR0913, PLR0917
         longest = load.interval_seconds + 2 * result.longest_round_seconds
         result.burst = int(rate * longest)
         _take(page, result)
-        now = sum(entry.stat().st_size for entry in _cached(folder))
+        now = _bytes(folder)
         result.over_high = max(result.over_high, now - result.high_bytes)
         if time.monotonic() > next_dead:
             next_dead = time.monotonic() + load.fresh_seconds
@@ -341,13 +341,14 @@ def _nothing_lost(shared: Shared) -> None:
         raise SoakError(shared.lost.get_nowait())
 
 
-def _cached(folder: Path) -> Iterator[Path]:
+def _bytes(folder: Path) -> int:
+    total = 0
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".data"):
                 with contextlib.suppress(FileNotFoundError):
-                    entry.stat()
-                    yield Path(entry.path)
+                    total += entry.stat().st_size
+    return total
 
 
 def _take(page: Page, result: Result) -> None:

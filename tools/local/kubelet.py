@@ -284,6 +284,8 @@ class RunningPod:
                 changed=lambda: self._on_change(self),
             )
             self.containers[container.name] = running
+            # Without a probe it was ready before anybody could look at its pod.
+            self._on_change(self)
             if container.sidecar:
                 running.wait_until_started(seconds)
 

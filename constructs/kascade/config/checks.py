@@ -47,7 +47,9 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
 _RESERVED_NAMES = frozenset({"default", "aws-hyperpod"})
 """Namespaces that are not ours; `kube-...` are Kubernetes' own."""
 
-_RESERVED_MODEL_NAMES = frozenset({"default-deny", "allow-dns", "kascade-cache-keys"})
+_RESERVED_MODEL_NAMES = frozenset(
+    {"default-deny", "allow-dns", "kascade-cache-keys", "kascade-janitor"}
+)
 """Names of other objects in the serving namespace."""
 
 _RESERVED_MODEL_ENDINGS = (

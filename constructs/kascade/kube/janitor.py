@@ -35,70 +35,76 @@ from kascade.programs import program_files
 from kascade.sizing.plan import JanitorPlan, NetworkPlan
 
 _PROGRAM: Final = "janitor"
-_CONFIG_MAP: Final = "kascade-janitor"
+_COMPONENT: Final = "janitor"
+_COMMON_NAME: Final = "kascade-janitor"
 _PYTHON_PATH: Final = "/opt/kascade"
 _GRACE_SECONDS: Final = 10
 """It ends within a second of being asked."""
 
 
-class JanitorProgram(Construct):
-    """The program's text, once for all engines of a deployment."""
+class JanitorCommons(Construct):
+    """What all janitors of a deployment share: the program, its rights, and who may reach it.
 
-    def __init__(self, scope: Construct, construct_id: str, *, namespace: str) -> None:
-        """Add the ConfigMap.
-
-        Args:
-            scope: Parent construct.
-            construct_id: Id below the parent.
-            namespace: The engines' namespace.
-        """
-        super().__init__(scope, construct_id)
-        selecting = selector(name=_PROGRAM, instance="kascade", component="janitor-program")
-        add_object(
-            self,
-            api_version="v1",
-            kind="ConfigMap",
-            meta=Metadata(name=_CONFIG_MAP, namespace=namespace, labels=labels(selecting)),
-            body={"data": program_files(_PROGRAM)},
-        )
-
-
-class Janitor(Construct):
-    """Deployment, rights and NetworkPolicy of one engine's janitor."""
+    Once, and not once an engine: it would be the same each time, and CloudFormation takes no more
+    than 1 MB of a template.
+    """
 
     def __init__(
         self, scope: Construct, construct_id: str, *, janitor: JanitorPlan, network: NetworkPlan
     ) -> None:
+        """Add the objects.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id below the parent.
+            janitor: Any of the janitors; they are all in one namespace and listen on one port.
+            network: Addresses of the VPC: of the API server and the collector of metrics.
+        """
+        super().__init__(scope, construct_id)
+        selecting = selector(name=_PROGRAM, instance="kascade", component="janitors")
+        meta = Metadata(name=_COMMON_NAME, namespace=janitor.namespace, labels=labels(selecting))
+        add_object(
+            self,
+            api_version="v1",
+            kind="ConfigMap",
+            meta=meta,
+            body={"data": program_files(_PROGRAM)},
+        )
+        add_service_account(self, meta=meta)
+        add_role(
+            self,
+            meta=meta,
+            # Names of pods, and of nothing else. A Role cannot be narrowed to labels.
+            rules=[rule([""], ["pods"], ["list"])],
+            subjects=[account(meta)],
+        )
+        add_policy(
+            self,
+            meta=meta,
+            selecting={"app.kubernetes.io/component": _COMPONENT},
+            ingress=scrape_ingress(network.collector_cidrs, janitor.port),
+            # The mount is the kubelet's, not the pod's, so the cache needs no rule.
+            egress=[api_server_egress(network.vpc_cidr)],
+        )
+
+
+class Janitor(Construct):
+    """The pod of one engine's janitor; it needs the ``JanitorCommons`` of its deployment."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, janitor: JanitorPlan) -> None:
         """Add the janitor.
 
         Args:
             scope: Parent construct.
             construct_id: Id below the parent.
             janitor: The plan's slice.
-            network: Addresses of the VPC: of the API server and the collector of metrics.
         """
         super().__init__(scope, construct_id)
         self._plan = janitor
-        self._selector = selector(name=_PROGRAM, instance=janitor.engine, component="janitor")
+        self._selector = selector(name=_PROGRAM, instance=janitor.engine, component=_COMPONENT)
         self._labels = {**labels(self._selector), ENGINE_LABEL: janitor.engine}
         self._meta = Metadata(name=janitor.name, namespace=janitor.namespace, labels=self._labels)
-        add_service_account(self, meta=self._meta)
-        add_role(
-            self,
-            meta=self._meta,
-            # Names of pods, and of nothing else. A Role cannot be narrowed to labels.
-            rules=[rule([""], ["pods"], ["list"])],
-            subjects=[account(self._meta)],
-        )
         self._add_deployment()
-        add_policy(
-            self,
-            meta=self._meta,
-            selecting=self._selector,
-            ingress=scrape_ingress(network.collector_cidrs, janitor.port),
-            # The mount is the kubelet's, not the pod's, so the cache needs no rule.
-            egress=[api_server_egress(network.vpc_cidr)],
-        )
 
     def _add_deployment(self) -> None:
         add_object(
@@ -124,7 +130,7 @@ class Janitor(Construct):
     def _pod(self) -> Fields:
         plan = self._plan
         return {
-            "serviceAccountName": self._meta.name,
+            "serviceAccountName": _COMMON_NAME,
             # It asks the API server which pods are alive, to know whose directories are left over.
             "automountServiceAccountToken": True,
             "enableServiceLinks": False,
@@ -139,7 +145,7 @@ class Janitor(Construct):
             "containers": [self._container()],
             "volumes": [
                 {"name": CACHE_VOLUME, "persistentVolumeClaim": {"claimName": plan.claim}},
-                {"name": "program", "configMap": {"name": _CONFIG_MAP}},
+                {"name": "program", "configMap": {"name": _COMMON_NAME}},
             ],
         }
 

@@ -659,7 +659,7 @@ class JanitorPlan:
     """What keeps one engine's shared directory below a mark.
 
     Attributes:
-        name: Of all its objects.
+        name: Of its Deployment.
         image: Any image with a Python 3.
         group: Instance group of the engine, whose nodes can mount the volume.
         claim: The volume's, or the one that a person brings.

@@ -454,6 +454,7 @@ def test_web_ports_are_open_to_the_collector_only(
     blocks = {
         (peer["ipBlock"]["cidr"], entry["port"])
         for policy in of_kind(cache, "NetworkPolicy")
+        if policy["metadata"]["namespace"] == curvine.namespace
         for rule in policy["spec"].get("ingress", [])
         for peer in rule["from"]
         if "ipBlock" in peer

@@ -16,6 +16,7 @@ from tests.unit.kube.rendered import (
     everything,
     find,
     flags,
+    matches,
     of_kind,
     pod,
     pod_labels,
@@ -24,6 +25,7 @@ from tests.unit.kube.rendered import (
 )
 
 NAME = "qwen2-7b-janitor"
+COMMON = "kascade-janitor"
 
 
 @pytest.fixture
@@ -105,11 +107,14 @@ def test_it_runs_where_the_driver_is(deployment: Object, engine_objects: list[Ob
         assert pod(deployment)[part] == pod(engine)[part]
 
 
-def test_it_has_no_rights_but_to_list_pods(engine_objects: list[Object]) -> None:
-    role = find(engine_objects, "Role", NAME)
+def test_it_has_no_rights_but_to_list_pods(
+    deployment: Object, default_charts: dict[str, list[Object]]
+) -> None:
+    role = find(default_charts["cache"], "Role", COMMON)
     assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
-    binding = find(engine_objects, "RoleBinding", NAME)
-    assert [one["name"] for one in binding["subjects"]] == [NAME]
+    binding = find(default_charts["cache"], "RoleBinding", COMMON)
+    assert [one["name"] for one in binding["subjects"]] == [COMMON]
+    assert pod(deployment)["serviceAccountName"] == COMMON
 
 
 def test_it_has_none_of_roots_rights(deployment: Object) -> None:
@@ -124,9 +129,13 @@ def test_it_has_none_of_roots_rights(deployment: Object) -> None:
 
 
 def test_only_the_collector_reaches_it_and_it_reaches_the_api_server_only(
-    default_plan: ServingPlan, engine_objects: list[Object], janitor: JanitorPlan
+    default_plan: ServingPlan,
+    deployment: Object,
+    default_charts: dict[str, list[Object]],
+    janitor: JanitorPlan,
 ) -> None:
-    spec = find(engine_objects, "NetworkPolicy", NAME)["spec"]
+    spec = find(default_charts["cache"], "NetworkPolicy", COMMON)["spec"]
+    assert matches(spec["podSelector"], pod_labels(deployment))
     (rule,) = spec["ingress"]
     cidrs = [peer["ipBlock"]["cidr"] for peer in rule["from"]]
     assert cidrs == list(default_plan.network.collector_cidrs)
@@ -135,12 +144,10 @@ def test_only_the_collector_reaches_it_and_it_reaches_the_api_server_only(
     assert [port["port"] for port in out["ports"]] == [443]
 
 
-def test_without_a_collector_nobody_reaches_it(
-    default_plan: ServingPlan, janitor: JanitorPlan
-) -> None:
+def test_without_a_collector_nobody_reaches_it(default_plan: ServingPlan) -> None:
     network: NetworkPlan = replace(default_plan.network, collector_cidrs=())
     charts = render(replace(default_plan, network=network, observability=None))
-    spec = find(charts["engine-qwen2-7b"], "NetworkPolicy", janitor.name)["spec"]
+    spec = find(charts["cache"], "NetworkPolicy", COMMON)["spec"]
     assert "ingress" not in spec
     assert "Ingress" in spec["policyTypes"]
 
@@ -159,7 +166,7 @@ def test_there_is_one_at_a_time(deployment: Object) -> None:
 def test_the_program_lies_in_a_config_map_and_a_new_one_restarts_the_pod(
     deployment: Object, default_charts: dict[str, list[Object]]
 ) -> None:
-    program = find(default_charts["cache"], "ConfigMap", "kascade-janitor")
+    program = find(default_charts["cache"], "ConfigMap", COMMON)
     assert program["data"] == program_files("janitor")
     assert pod_template(deployment)["metadata"]["annotations"]["kascade.dev/config-hash"]
     (volume,) = [one for one in pod(deployment)["volumes"] if one["name"] == "program"]
