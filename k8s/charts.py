@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import cdk8s
 
+from k8s.admission import AdmissionChart
 from k8s.cache import CacheChart
 from k8s.dashboards import DashboardsChart
 from k8s.engine import EngineChart
@@ -22,20 +23,24 @@ class Charts:
     Attributes:
         platform: Applied before the HyperPod cluster is created.
         cache: None when no engine uses Curvine.
+        admission: What Kyverno stands on; None where nobody needs it.
+        router: None when HyperPod's operator brings every model's.
         dashboards: Not applied to the cluster; Managed Grafana gets its content. None without
             observability.
     """
 
     platform: PlatformChart
     cache: CacheChart | None
+    admission: AdmissionChart | None
     engines: tuple[EngineChart, ...]
-    router: RouterChart
+    router: RouterChart | None
     dashboards: DashboardsChart | None
 
     @property
     def serving(self) -> tuple[cdk8s.Chart, ...]:
         """What is applied once HyperPod is there, in deploy order."""
-        return tuple(c for c in (self.cache, *self.engines, self.router) if c is not None)
+        order = (self.cache, self.admission, *self.engines, self.router)
+        return tuple(c for c in order if c is not None)
 
     @property
     def in_order(self) -> tuple[cdk8s.Chart, ...]:
@@ -66,6 +71,7 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
     charts = Charts(
         platform=PlatformChart(app, "platform", platform=plan.platform),
         cache=_cache(app, plan),
+        admission=_admission(app, plan),
         engines=tuple(
             EngineChart(
                 app,
@@ -74,10 +80,13 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
                 network=plan.network,
                 curvine=plan.curvine,
                 verify=proofs.get(engine.name),
+                admission=plan.admission,
             )
             for engine in plan.engines
         ),
-        router=RouterChart(app, "router", routers=plan.routers, network=plan.network),
+        router=RouterChart(app, "router", routers=plan.routers, network=plan.network)
+        if plan.routers
+        else None,
         dashboards=_dashboards(app, plan),
     )
     _refuse_twins(charts)
@@ -112,6 +121,14 @@ def _cache(app: cdk8s.App, plan: ServingPlan) -> CacheChart | None:
         engines=plan.engines,
         taint_keys=plan.platform.taint_keys,
         network=plan.network,
+    )
+
+
+def _admission(app: cdk8s.App, plan: ServingPlan) -> AdmissionChart | None:
+    if plan.admission is None or plan.admission.kyverno is None:
+        return None
+    return AdmissionChart(
+        app, "admission", kyverno=plan.admission.kyverno, network=plan.network
     )
 
 

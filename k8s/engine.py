@@ -5,16 +5,18 @@ from __future__ import annotations
 import cdk8s
 from constructs import Construct
 
+from kascade.errors import KascadeError
 from kascade.kube.curvine.volumes import CurvineVolume
 from kascade.kube.engine import Engine
+from kascade.kube.inference_endpoint import InferenceEndpoint
 from kascade.kube.verify import Verify
-from kascade.sizing.plan import CurvinePlan, EnginePlan, NetworkPlan, VerifyPlan
+from kascade.sizing.plan import AdmissionPlan, CurvinePlan, EnginePlan, NetworkPlan, VerifyPlan
 
 
 class EngineChart(cdk8s.Chart):
     """One model's engines with their LMCache servers, their volume, and the proof of sharing."""
 
-    def __init__(  # noqa: PLR0913 - four of its own, keyword-only
+    def __init__(  # noqa: PLR0913 - five of its own, keyword-only
         self,
         scope: Construct,
         construct_id: str,
@@ -23,6 +25,7 @@ class EngineChart(cdk8s.Chart):
         network: NetworkPlan,
         curvine: CurvinePlan | None = None,
         verify: VerifyPlan | None = None,
+        admission: AdmissionPlan | None = None,
     ) -> None:
         """Compose the chart.
 
@@ -33,12 +36,26 @@ class EngineChart(cdk8s.Chart):
             network: Addresses of the VPC.
             curvine: The pool; needed when the engine has an L2.
             verify: The proof; None for an engine without L2.
+            admission: Who changes the operator's pods; needed when the operator makes them.
         """
         super().__init__(scope, construct_id)
         l2 = engine.lmcache.l2
         if l2 is not None and curvine is not None:
             (volume,) = [volume for volume in curvine.volumes if volume.name == l2.volume]
             CurvineVolume(self, "Volume", curvine=curvine, volume=volume)
-        Engine(self, "Engine", engine=engine, network=network)
+        if engine.operator is None:
+            Engine(self, "Engine", engine=engine, network=network)
+        elif admission is None:
+            msg = f"{engine.name} is in mode operator, so it needs a plan of its admission"
+            raise KascadeError(msg)
+        else:
+            InferenceEndpoint(
+                self,
+                "Endpoint",
+                engine=engine,
+                operator=engine.operator,
+                admission=admission,
+                network=network,
+            )
         if verify is not None:
             Verify(self, "Verify", verify=verify)

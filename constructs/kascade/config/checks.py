@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from kascade.catalog.instances import INSTANCES
 from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
 from kascade.catalog.models import MODELS
+from kascade.catalog.operator import MAX_NAME_AND_NAMESPACE, OPERATOR_REGIONS
 from kascade.catalog.regions import REGIONS
-from kascade.config.model import ServingConfig
+from kascade.config.model import ModelConfig, OperatorConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem, format_path
 
 _MAX_BUCKET_NAME = 63
@@ -33,6 +34,7 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
         *_places(config),
         *_instance_types(config),
         *_models(config),
+        *_operated(config),
         *_settings(config),
     )
 
@@ -189,6 +191,66 @@ def _models(config: ServingConfig) -> Iterator[Problem]:
                 "that holds your access token",
                 also_reads=(("models", index, "model"),),
             )
+
+
+def _operated(config: ServingConfig) -> Iterator[Problem]:
+    """Mistakes about HyperPod's inference operator."""
+    for index, model in enumerate(config.models):
+        path: ConfigPath = ("models", index)
+        if model.mode == "operator":
+            yield from _operator_takes(config, model, path)
+        elif model.operator != OperatorConfig():
+            yield Problem(
+                path=(*path, "operator"),
+                message=f"nothing reads it while {model.name} is in mode {model.mode}; leave it "
+                "out or set mode: operator",
+                also_reads=((*path, "mode"),),
+            )
+
+
+def _operator_takes(config: ServingConfig, model: ModelConfig, path: ConfigPath) -> Iterator[Problem]:
+    own = model.operator
+    mode = ((*path, "mode"),)
+    if config.region in REGIONS and config.region not in OPERATOR_REGIONS:
+        yield Problem(
+            path=mode[0],
+            message=f"HyperPod's inference operator has no image in {config.region}; it has one in "
+            f"{', '.join(OPERATOR_REGIONS)}. Choose one of them or mode: deployment",
+            also_reads=(("region",),),
+        )
+    if len(model.name) + len(config.name) > MAX_NAME_AND_NAMESPACE:
+        yield Problem(
+            path=(*path, "name"),
+            message=f"{model.name!r} and the deployment's name {config.name!r} have "
+            f"{len(model.name) + len(config.name)} characters; in mode operator at most "
+            f"{MAX_NAME_AND_NAMESPACE} fit the name of the operator's routing Service",
+            also_reads=(("name",), *mode),
+        )
+    if "/" not in model.model:
+        yield Problem(
+            path=(*path, "model"),
+            message=f"{model.model!r} has no organisation; the operator takes ids such as "
+            "Qwen/Qwen2-7B-Instruct only. Name it so, or choose mode: deployment",
+            also_reads=mode,
+        )
+    if (own.certificate_arn is None) != (own.certificate_domain is None):
+        given, missing = (
+            ("certificate_arn", "certificate_domain")
+            if own.certificate_domain is None
+            else ("certificate_domain", "certificate_arn")
+        )
+        yield Problem(
+            path=(*path, "operator", missing),
+            message=f"{given} is given without it, and the operator takes both or neither; add it",
+            also_reads=((*path, "operator", given), *mode),
+        )
+    if own.certificate_arn is not None and own.certificate_output is not None:
+        yield Problem(
+            path=(*path, "operator", "certificate_output"),
+            message="the operator makes no certificate where you bring one (certificate_arn), so "
+            "it leaves none anywhere; leave one of the two out",
+            also_reads=((*path, "operator", "certificate_arn"), *mode),
+        )
 
 
 def _settings(config: ServingConfig) -> Iterator[Problem]:

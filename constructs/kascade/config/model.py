@@ -33,6 +33,11 @@ _REVISION = re.compile(r"[0-9a-f]{40}")
 _HOST_PATH = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}){1,6}")
 _TAG_KEY = re.compile(r"(?!aws:)[\w .:/=+@-]{1,128}", re.ASCII)
 _TAG_VALUE = re.compile(r"[\w .:/=+@-]{0,256}", re.ASCII)
+_ENDPOINT = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}")
+_S3_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[\w.=+/-]{0,400})?", re.ASCII)
+_CERTIFICATE = re.compile(r"arn:aws:acm:[a-z0-9-]+:[0-9]{12}:certificate/[a-fA-F0-9-]+")
+_CHART_REPOSITORY = re.compile(r"https://[a-z0-9.-]+(:[0-9]{1,5})?(/[\w.~-]+)*/?", re.ASCII)
+_REGISTRY = re.compile(r"[a-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9._-]+)*")
 _GRAFANA_VERSION = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}")
 _VPC_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
@@ -143,6 +148,23 @@ class SystemGroupConfig(Block):
     )
 
 
+class KyvernoConfig(Block):
+    """Where Kyverno comes from; it is installed only where a model in mode `operator` needs it."""
+
+    chart_repository: Annotated[
+        str, _matching(_CHART_REPOSITORY, "the https address of a Helm repository")
+    ] = Field(
+        default="https://kyverno.github.io/kyverno/",
+        description="Helm repository, as the function that applies manifests reaches it.",
+    )
+    image_registry: Annotated[str, _matching(_REGISTRY, "a registry without a scheme")] | None = (
+        Field(
+            default=None,
+            description="Registry to take its images from. Without it the chart's own.",
+        )
+    )
+
+
 class KubernetesConfig(Block):
     """The EKS cluster."""
 
@@ -165,6 +187,9 @@ class KubernetesConfig(Block):
     )
     log_retention_days: LogRetention = Field(
         default=90, description="Days that cluster logs are kept."
+    )
+    kyverno: KyvernoConfig = Field(
+        default=KyvernoConfig(), description="Kyverno, for models in mode `operator`."
     )
 
 
@@ -254,6 +279,40 @@ class HyperPodConfig(Block):
     )
 
 
+class OperatorConfig(Block):
+    """What HyperPod's inference operator makes of a model in mode `operator`."""
+
+    endpoint_name: Annotated[
+        str,
+        _matching(_ENDPOINT, "an endpoint's name (at most 63 letters, digits and inner hyphens)"),
+    ] | None = Field(
+        default=None,
+        description="SageMaker endpoint to register. Without it only the load balancer is made.",
+    )
+    invocation_path: Literal["v1/chat/completions", "v1/completions"] = Field(
+        default="v1/chat/completions",
+        description="Path that the endpoint and the load balancer invoke.",
+    )
+    certificate_arn: (
+        Annotated[str, _matching(_CERTIFICATE, "the ARN of an ACM certificate")] | None
+    ) = Field(
+        default=None,
+        description="Certificate of your own for the load balancer. Without it the operator makes "
+        "a self-signed one.",
+    )
+    certificate_domain: (
+        Annotated[str, _matching(re.compile(_SUBDOMAIN), "a domain in lower case, no wildcard")]
+        | None
+    ) = Field(default=None, description="Domain of that certificate.")
+    certificate_output: Annotated[str, _matching(_S3_URI, "an S3 address (s3://...)")] | None = (
+        Field(
+            default=None,
+            description="Where the operator leaves the certificate it makes. Without it: the "
+            "bucket that its add-on was given.",
+        )
+    )
+
+
 class ModelConfig(Block):
     """One model and its replicas."""
 
@@ -279,6 +338,15 @@ class ModelConfig(Block):
     )
     replicas: Whole = Field(
         examples=[2], ge=1, le=1000, description="Engines that serve this model."
+    )
+    mode: Literal["deployment", "operator"] = Field(
+        default="deployment",
+        description="Who makes the pods. deployment: this project. operator: HyperPod's inference "
+        "operator, from an InferenceEndpointConfig, with a router and a load balancer of its own; "
+        "the cache is put into its pods at admission.",
+    )
+    operator: OperatorConfig = Field(
+        default=OperatorConfig(), description="Settings of mode `operator`."
     )
     instance_group: str | None = Field(
         default=None,

@@ -33,6 +33,10 @@ CLIENT_LABEL: Final = "kascade.dev/client"
 ENGINE_LABEL: Final = "kascade.dev/engine"
 """Name of the engine that a pod runs (engines) or stands in front of (routers)."""
 
+OPERATOR_LABEL: Final = "app"
+"""On the pods that HyperPod's inference operator makes: the name of their InferenceEndpointConfig
+(its SDK lists an endpoint's pods by it: sagemaker-hyperpod 3.12.0, ``hp_endpoint.py``)."""
+
 GROUP_LABEL: Final = "kascade.dev/group"
 """Instance group of a Curvine worker."""
 

@@ -119,29 +119,7 @@ class Engine(Construct):
             "topologySpreadConstraints": [spread(self._selector)],
             "initContainers": [*guard, server_container(plan)],
             "containers": [engine_container(plan)],
-            "volumes": [
-                # vLLM's ranks and the LMCache server exchange data here; 64 MiB is the default.
-                {
-                    "name": SHM_VOLUME,
-                    "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.shm_mib}Mi"},
-                },
-                # Not an emptyDir: that shares the disk of images and logs, see decision 0006.
-                {
-                    "name": WEIGHTS_VOLUME,
-                    "ephemeral": {
-                        "volumeClaimTemplate": {
-                            "spec": {
-                                "accessModes": ["ReadWriteOnce"],
-                                "storageClassName": WEIGHTS_STORAGE_CLASS,
-                                "resources": {
-                                    "requests": {"storage": f"{plan.weights_volume_gib}Gi"}
-                                },
-                            }
-                        }
-                    },
-                },
-                *cache_volumes(plan),
-            ],
+            "volumes": engine_volumes(plan),
         }
 
     def _add_policy(self, network: NetworkPlan) -> None:
@@ -160,3 +138,28 @@ class Engine(Construct):
             # Weights. The mount is the kubelet's, not the pod's, so the cache needs no rule.
             egress=[internet_egress(network.vpc_cidr)],
         )
+
+
+def engine_volumes(plan: EnginePlan) -> list[Fields]:
+    """Volumes of a pod with vLLM and its LMCache server."""
+    return [
+        # vLLM's ranks and the LMCache server exchange data here; 64 MiB is the default.
+        {
+            "name": SHM_VOLUME,
+            "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.shm_mib}Mi"},
+        },
+        # Not an emptyDir: that shares the disk of images and logs, see decision 0006.
+        {
+            "name": WEIGHTS_VOLUME,
+            "ephemeral": {
+                "volumeClaimTemplate": {
+                    "spec": {
+                        "accessModes": ["ReadWriteOnce"],
+                        "storageClassName": WEIGHTS_STORAGE_CLASS,
+                        "resources": {"requests": {"storage": f"{plan.weights_volume_gib}Gi"}},
+                    }
+                }
+            },
+        },
+        *cache_volumes(plan),
+    ]

@@ -16,7 +16,8 @@ from kascade.kube.lmcache import SHARED_ENV, SHM_MOUNT
 from kascade.sizing.plan import EnginePlan
 
 WEIGHTS_VOLUME: Final = "weights"
-_WEIGHTS_MOUNT: Final = "/weights"
+_WEIGHTS_PATH: Final = "/weights"
+WEIGHTS_MOUNT: Final[Fields] = {"name": WEIGHTS_VOLUME, "mountPath": _WEIGHTS_PATH}
 
 TOKEN_KEY: Final = "token"  # noqa: S105 - the name of a field, not a secret
 """Field of the Secret that holds the Hugging Face token."""
@@ -38,25 +39,10 @@ def engine_container(engine: EnginePlan) -> Fields:
         "image": engine.image,
         "command": ["vllm", "serve"],
         "args": serve_args(engine),
-        "env": [
-            *plain_env({**SHARED_ENV, "HF_HOME": _WEIGHTS_MOUNT}),
-            *_token(engine.huggingface_secret),
-        ],
+        "env": engine_env(engine),
         # API and metrics share one port.
         "ports": [{"name": VLLM_PORT, "containerPort": engine.port}],
-        "startupProbe": http_probe(
-            "/health",
-            VLLM_PORT,
-            period=_STARTUP_PERIOD,
-            failures=-(-engine.load_timeout_seconds // _STARTUP_PERIOD),
-            ends_within=_END_SECONDS,
-        ),
-        "readinessProbe": http_probe("/health", VLLM_PORT, period=5, failures=2),
-        # Half a minute without an answer: requests that it has taken wait for its end before the
-        # router can send them elsewhere.
-        "livenessProbe": http_probe(
-            "/health", VLLM_PORT, period=5, failures=6, ends_within=_END_SECONDS
-        ),
+        **probes(engine, VLLM_PORT),
         # The router drops a terminating pod at once; what it sent before has this long to end,
         # whatever vLLM does with running requests when it gets SIGTERM.
         "lifecycle": {"preStop": {"sleep": {"seconds": engine.drain_seconds}}},
@@ -64,15 +50,42 @@ def engine_container(engine: EnginePlan) -> Fields:
         # The image has no user but root; its caches make a read-only root impractical.
         "securityContext": NO_PRIVILEGES,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            SHM_MOUNT,
-            {"name": WEIGHTS_VOLUME, "mountPath": _WEIGHTS_MOUNT},
-        ],
+        "volumeMounts": [SHM_MOUNT, WEIGHTS_MOUNT],
+    }
+
+
+def engine_env(engine: EnginePlan) -> list[Fields]:
+    """Environment of vLLM."""
+    return [
+        *plain_env({**SHARED_ENV, "HF_HOME": _WEIGHTS_PATH}),
+        *_token(engine.huggingface_secret),
+    ]
+
+
+def probes(engine: EnginePlan, port: str) -> Fields:
+    """The three probes of vLLM on the container port of that name."""
+    return {
+        "startupProbe": http_probe(
+            "/health",
+            port,
+            period=_STARTUP_PERIOD,
+            failures=-(-engine.load_timeout_seconds // _STARTUP_PERIOD),
+            ends_within=_END_SECONDS,
+        ),
+        "readinessProbe": http_probe("/health", port, period=5, failures=2),
+        # Half a minute without an answer: requests that it has taken wait for its end before the
+        # router can send them elsewhere.
+        "livenessProbe": http_probe("/health", port, period=5, failures=6, ends_within=_END_SECONDS),
     }
 
 
 def serve_args(engine: EnginePlan) -> list[str]:
     """Arguments of ``vllm serve``."""
+    return [*model_args(engine), transfer_arg(engine)]
+
+
+def model_args(engine: EnginePlan) -> list[str]:
+    """Arguments of ``vllm serve`` but the one that reaches for an LMCache server."""
     args = [
         # Part of every cache key, so it must be the same text in all replicas.
         engine.model,
@@ -98,9 +111,16 @@ def serve_args(engine: EnginePlan) -> list[str]:
         args.append(f"--revision={engine.revision}")
     if engine.quantization is not None:
         args.append(f"--quantization={engine.quantization}")
-    transfer = json.dumps(transfer_config(engine), separators=(",", ":"))
-    args.append(f"--kv-transfer-config={transfer}")
     return args
+
+
+TRANSFER_FLAG: Final = "--kv-transfer-config"
+
+
+def transfer_arg(engine: EnginePlan) -> str:
+    """Argument without which vLLM asks no LMCache server, and with which it does not start alone."""
+    transfer = json.dumps(transfer_config(engine), separators=(",", ":"))
+    return f"{TRANSFER_FLAG}={transfer}"
 
 
 def transfer_config(engine: EnginePlan) -> Fields:

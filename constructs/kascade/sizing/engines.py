@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kascade.catalog.instances import InstanceType
 from kascade.catalog.models import REVISIONS, ModelFacts
 from kascade.config.model import InstanceGroupConfig, ModelConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem
-from kascade.sizing import gpu, host, pool, transfer
+from kascade.sizing import gpu, host, operated, pool, transfer
 from kascade.sizing.nodes import Packing
 from kascade.sizing.plan import (
     ContainerSize,
@@ -286,6 +286,13 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
     share = host.host_share(
         given.instance, gpus=given.tp, tiered_percentage=percentage, carried=carried
     )
+    by_operator = given.model.mode == "operator"
+    if by_operator:
+        share = replace(
+            share,
+            ram_mib=share.ram_mib - host.OPERATOR_SIDECARS_MIB,
+            cpu_millis=share.cpu_millis - host.OPERATOR_SIDECARS_MILLIS,
+        )
     shm = host.SHM_PER_GPU_MIB * given.tp
     engine = host.engine_mib(given.tp)
     room = host.l1_room_gib(share, given.tp)
@@ -298,6 +305,8 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
     )
     if given.tp != given.instance.gpus:
         parts = f"({parts}) x {given.tp}/{given.instance.gpus} of the GPUs"
+    if by_operator:
+        parts += f" - {mib_to_gib(host.OPERATOR_SIDECARS_MIB):,.2g} the operator's sidecars"
     parts += (
         f" - {mib_to_gib(engine):,.0f} engine - {mib_to_gib(shm):,.0f} /dev/shm - "
         f"{mib_to_gib(host.lmcache_mib(room, given.tp)) - max(room, 0):,.1f} LMCache itself"
@@ -355,7 +364,9 @@ def plan_engine(
     """Put one engine's plan together."""
     model, config, tp = given.model, given.config, given.tp
     surge = 1 if given.packing.can_surge(tp) else 0
-    if not surge and model.replicas == 1:
+    if model.mode == "operator":
+        operated.check(given, can_surge=bool(surge))
+    elif not surge and model.replicas == 1:
         given.warn(
             "replicas",
             f"one replica and no free GPU: {model.name} is down during every roll-out. Two "
@@ -424,8 +435,7 @@ def plan_engine(
         size=ram.engine,
         shm_mib=ram.shm_mib,
         weights_volume_gib=int(_checkpoint_bytes(given) * WEIGHTS_SPARE // GIB) + 5,
-        load_timeout_seconds=LOAD_BASE_SECONDS
-        + int(_checkpoint_bytes(given) // DOWNLOAD_BYTES_PER_SECOND),
+        load_timeout_seconds=_load_seconds(given),
         drain_seconds=DRAIN_SECONDS,
         max_surge=surge,
         max_unavailable=1 - surge,
@@ -448,7 +458,14 @@ def plan_engine(
             l2=_l2_plan(given, l2, ram.serde_workers),
         ),
         figures=figures,
+        operator=operated.plan(given, load_seconds=_load_seconds(given))
+        if model.mode == "operator"
+        else None,
     )
+
+
+def _load_seconds(given: EngineInput) -> int:
+    return LOAD_BASE_SECONDS + int(_checkpoint_bytes(given) // DOWNLOAD_BYTES_PER_SECOND)
 
 
 def _checkpoint_bytes(given: EngineInput) -> float:

@@ -23,7 +23,7 @@ from kascade.config.model import (
 )
 from kascade.errors import InvalidConfigError, Problem
 from kascade.sizing import engines as sizing_engines
-from kascade.sizing import host, network, pool
+from kascade.sizing import host, network, operated, pool
 from kascade.sizing.engines import EngineInput, L2Share
 from kascade.sizing.nodes import Packing, pack
 from kascade.sizing.plan import (
@@ -484,7 +484,8 @@ class _Planner:
                     + "; name one",
                 )
             )
-        if self.config.images.router is None:
+        ours = any(model.mode == "deployment" for model in self.config.models)
+        if self.config.images.router is None and ours:
             self.warnings.append(
                 Problem(
                     path=("images", "router"),
@@ -505,9 +506,14 @@ class _Planner:
         """Refuse system nodes that cannot hold what needs no GPU."""
         system = self.config.kubernetes.system_group
         choice = CHOICES.get(self.config.router.strategy)
-        routers = len(self.config.models) * (choice.replicas if choice else 1)
+        ours = [model for model in self.config.models if model.mode == "deployment"]
+        routers = len(ours) * (choice.replicas if choice else 1)
         masters = self._curvine.masters if self._curvine else 0
         wanted = SYSTEM_BASE_MILLIS + MASTER_CPU_MILLIS * masters + ROUTER_CPU_MILLIS * routers
+        wanted += operated.system_cpu_millis(self.config)
+        others = ", Kyverno, HyperPod's inference operator" if len(ours) < len(
+            self.config.models
+        ) else ""
         each = SYSTEM_CPU_MILLIS[system.instance_type]
         # One node may be away for an update.
         needed = -(-wanted // each) + 1
@@ -515,8 +521,8 @@ class _Planner:
             self.problems.append(
                 Problem(
                     path=("kubernetes", "system_group", "count"),
-                    message=f"got {system.count}; {routers} routers, {masters} Curvine masters and "
-                    f"the add-ons ask for {wanted / 1000:g} CPUs, and one node may be away for an "
+                    message=f"got {system.count}; {routers} routers, {masters} Curvine "
+                    f"masters{others} and the add-ons ask for {wanted / 1000:g} CPUs, and one node may be away for an "
                     f"update. Use {needed} x {system.instance_type} or a larger type",
                     also_reads=(
                         ("kubernetes", "system_group", "instance_type"),
@@ -555,10 +561,11 @@ class _Planner:
     ) -> ServingPlan:
         config = self.config
         cluster = self._cluster(groups, carried)
-        routers = tuple(self._router(engine) for engine in engines)
+        # The operator brings a router of its own.
+        routers = {e.name: self._router(e) for e in engines if e.operator is None}
         proofs = (
-            verify_plan(engine, router, image=self._image("jobs"))
-            for engine, router in zip(engines, routers, strict=True)
+            verify_plan(engine, routers.get(engine.name), image=self._image("jobs"))
+            for engine in engines
         )
         return ServingPlan(
             name=config.name,
@@ -579,12 +586,13 @@ class _Planner:
             ),
             curvine=self._curvine_plan(groups, engines),
             engines=tuple(engines),
-            routers=routers,
+            routers=tuple(routers.values()),
             verifications=tuple(proof for proof in proofs if proof is not None),
             observability=self._observability(),
             tiers=tuple(row for engine in engines for row in _tiers(engine)),
             usd_per_hour=self._usd_per_hour(groups),
             warnings=tuple(self.warnings),
+            admission=operated.admission_plan(config),
         )
 
     def _network(self) -> NetworkPlan:
