@@ -127,9 +127,7 @@ def _cache(app: cdk8s.App, plan: ServingPlan) -> CacheChart | None:
 def _admission(app: cdk8s.App, plan: ServingPlan) -> AdmissionChart | None:
     if plan.admission is None or plan.admission.kyverno is None:
         return None
-    return AdmissionChart(
-        app, "admission", kyverno=plan.admission.kyverno, network=plan.network
-    )
+    return AdmissionChart(app, "admission", kyverno=plan.admission.kyverno, network=plan.network)
 
 
 def _dashboards(app: cdk8s.App, plan: ServingPlan) -> DashboardsChart | None:

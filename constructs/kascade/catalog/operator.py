@@ -41,7 +41,7 @@ OPERATOR_REGIONS: Final = (
 
 KNOWN_FAULTS: Final = MappingProxyType(
     {
-        "LMCACHE_": "operator 3.2.0 strips every LMCACHE_* variable of an endpoint and, with its L2 "
-        "cache on, injects its own (aws/sagemaker-hyperpod-cli issue 431)",
+        "LMCACHE_": "operator 3.2.0 strips every LMCACHE_* variable of an endpoint and, with its "
+        "L2 cache on, injects its own (aws/sagemaker-hyperpod-cli issue 431)",
     }
 )

@@ -208,7 +208,9 @@ def _operated(config: ServingConfig) -> Iterator[Problem]:
             )
 
 
-def _operator_takes(config: ServingConfig, model: ModelConfig, path: ConfigPath) -> Iterator[Problem]:
+def _operator_takes(
+    config: ServingConfig, model: ModelConfig, path: ConfigPath
+) -> Iterator[Problem]:
     own = model.operator
     mode = ((*path, "mode"),)
     if config.region in REGIONS and config.region not in OPERATOR_REGIONS:

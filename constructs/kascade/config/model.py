@@ -282,10 +282,15 @@ class HyperPodConfig(Block):
 class OperatorConfig(Block):
     """What HyperPod's inference operator makes of a model in mode `operator`."""
 
-    endpoint_name: Annotated[
-        str,
-        _matching(_ENDPOINT, "an endpoint's name (at most 63 letters, digits and inner hyphens)"),
-    ] | None = Field(
+    endpoint_name: (
+        Annotated[
+            str,
+            _matching(
+                _ENDPOINT, "an endpoint's name (at most 63 letters, digits and inner hyphens)"
+            ),
+        ]
+        | None
+    ) = Field(
         default=None,
         description="SageMaker endpoint to register. Without it only the load balancer is made.",
     )

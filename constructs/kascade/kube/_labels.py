@@ -15,6 +15,9 @@ WORKER_PORT: Final = "m-cv-worker"
 FUSE_PORT: Final = "m-cv-fuse"
 ROUTER_PORT: Final = "m-router"
 
+OPERATOR_PORT: Final = "http"
+"""vLLM's port in a pod of HyperPod's operator, whose CRD takes ``http`` or ``grpc``."""
+
 INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 """HyperPod writes the type with its ``ml.`` prefix here."""
 

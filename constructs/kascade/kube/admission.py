@@ -89,9 +89,7 @@ _KYVERNO_ONLY: Final[Fields] = {
 }
 
 
-def _add_bound(
-    scope: Construct, kind: str, meta: Metadata, spec: Fields, binding: Fields
-) -> None:
+def _add_bound(scope: Construct, kind: str, meta: Metadata, spec: Fields, binding: Fields) -> None:
     api = "admissionregistration.k8s.io/v1"
     add_object(scope, api_version=api, kind=kind, meta=meta, body={"spec": spec})
     add_object(
@@ -186,7 +184,7 @@ def _operations(engine: EnginePlan) -> Iterable[str]:
 
 
 def _pod_labels(engine: EnginePlan) -> dict[str, str]:
-    """Labels of our own pods, by which others find an engine; the operator's selector ignores them."""
+    """Labels of our own pods, by which others find an engine; the operator looks at its own."""
     return {**labels(engine_selector(engine.name)), ENGINE_LABEL: engine.name}
 
 
@@ -205,7 +203,7 @@ def _add_named(
     assert callable(path)  # noqa: S101 - a format
     yield unless(f"has({parent}.{field})", add(path(field), []))
     for item in items:
-        there = f"{parent}.?{field}.orValue([]).exists(x, x.?{key}.orValue(\"\") == {cel(item[key])})"
+        there = f'{parent}.?{field}.orValue([]).exists(x, x.?{key}.orValue("") == {cel(item[key])})'
         yield unless(there, add(path(f"{field}/-"), item))
 
 
@@ -213,7 +211,7 @@ def proof(engine: EnginePlan, *, policy: str) -> Fields:
     """Specification of the second policy: no pod of this model without its cascade."""
     server = (
         f"object.spec.?initContainers.orValue([]).exists(c, c.name == "
-        f'{cel("lmcache")} && c.image == {cel(engine.image)} && '
+        f"{cel('lmcache')} && c.image == {cel(engine.image)} && "
         f'c.?restartPolicy.orValue("") == "Always")'
     )
     reached = (

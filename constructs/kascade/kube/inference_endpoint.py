@@ -11,7 +11,7 @@ from typing import Final
 from constructs import Construct
 
 from kascade.catalog.operator import OPERATOR_NAMESPACE
-from kascade.kube._labels import ENGINE_LABEL, GPU_RESOURCE, engine_selector, labels
+from kascade.kube._labels import ENGINE_LABEL, GPU_RESOURCE, OPERATOR_PORT, engine_selector, labels
 from kascade.kube._objects import Fields, Metadata, add_object
 from kascade.kube._pods import resources
 from kascade.kube._policies import add_policy, ingress_from, internet_egress, scrape_ingress
@@ -19,9 +19,6 @@ from kascade.kube._rbac import add_service_account
 from kascade.kube.admission import CascadeAdmission, operator_selector
 from kascade.kube.vllm import TOKEN_KEY, engine_env, model_args, probes
 from kascade.sizing.plan import AdmissionPlan, EnginePlan, NetworkPlan, OperatorPlan
-
-_PORT_NAME: Final = "http"
-"""The CRD takes ``http`` or ``grpc``."""
 
 _USER_ASSIGNABLE: Final = "sagemaker.amazonaws.com/user-assignable"
 """Without this label on a ServiceAccount the operator gives it to no pod (reported: developer
@@ -157,10 +154,10 @@ def _worker(engine: EnginePlan) -> Fields:
         # that got neither serves without a cache, and an alert says so.
         "args": model_args(engine),
         "environmentVariables": engine_env(engine),
-        "modelInvocationPort": {"containerPort": engine.port, "name": _PORT_NAME},
+        "modelInvocationPort": {"containerPort": engine.port, "name": OPERATOR_PORT},
         # Required; with weights from Hugging Face nothing is put there.
         "modelVolumeMount": {"name": "model", "mountPath": "/opt/ml/model"},
-        "probes": probes(engine, _PORT_NAME),
+        "probes": probes(engine, OPERATOR_PORT),
         "resources": resources(engine.size, {GPU_RESOURCE: engine.gpus}),
     }
 

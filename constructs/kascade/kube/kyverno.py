@@ -44,8 +44,6 @@ class KyvernoNamespace(Construct):
             selecting={},
             # The API server calls from its network interfaces in the VPC, whose addresses are
             # unknown before the cluster is there; the webhook answers nobody without TLS.
-            ingress=[
-                ingress_from([{"ipBlock": {"cidr": network.vpc_cidr}}], kyverno.webhook_port)
-            ],
+            ingress=[ingress_from([{"ipBlock": {"cidr": network.vpc_cidr}}], kyverno.webhook_port)],
             egress=[dns_egress(), api_server_egress(network.vpc_cidr)],
         )

@@ -75,7 +75,9 @@ def probes(engine: EnginePlan, port: str) -> Fields:
         "readinessProbe": http_probe("/health", port, period=5, failures=2),
         # Half a minute without an answer: requests that it has taken wait for its end before the
         # router can send them elsewhere.
-        "livenessProbe": http_probe("/health", port, period=5, failures=6, ends_within=_END_SECONDS),
+        "livenessProbe": http_probe(
+            "/health", port, period=5, failures=6, ends_within=_END_SECONDS
+        ),
     }
 
 
@@ -118,7 +120,7 @@ TRANSFER_FLAG: Final = "--kv-transfer-config"
 
 
 def transfer_arg(engine: EnginePlan) -> str:
-    """Argument without which vLLM asks no LMCache server, and with which it does not start alone."""
+    """Argument that makes vLLM ask the LMCache server of its pod, and end at start without one."""
     transfer = json.dumps(transfer_config(engine), separators=(",", ":"))
     return f"{TRANSFER_FLAG}={transfer}"
 

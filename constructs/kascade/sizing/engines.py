@@ -8,10 +8,12 @@ from typing import Final
 
 from kascade.catalog.instances import InstanceType
 from kascade.catalog.models import REVISIONS, ModelFacts
+from kascade.catalog.operator import KNOWN_FAULTS
 from kascade.config.model import InstanceGroupConfig, ModelConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem
-from kascade.sizing import gpu, host, operated, pool, transfer
+from kascade.sizing import gpu, host, pool, transfer
 from kascade.sizing.nodes import Packing
+from kascade.sizing.operated import operator_plan
 from kascade.sizing.plan import (
     ContainerSize,
     EngineFigures,
@@ -365,7 +367,7 @@ def plan_engine(
     model, config, tp = given.model, given.config, given.tp
     surge = 1 if given.packing.can_surge(tp) else 0
     if model.mode == "operator":
-        operated.check(given, can_surge=bool(surge))
+        _check_operator(given, can_surge=bool(surge))
     elif not surge and model.replicas == 1:
         given.warn(
             "replicas",
@@ -458,9 +460,31 @@ def plan_engine(
             l2=_l2_plan(given, l2, ram.serde_workers),
         ),
         figures=figures,
-        operator=operated.plan(given, load_seconds=_load_seconds(given))
+        operator=operator_plan(
+            model, strategy=config.router.strategy, load_seconds=_load_seconds(given)
+        )
         if model.mode == "operator"
         else None,
+    )
+
+
+def _check_operator(given: EngineInput, *, can_surge: bool) -> None:
+    """Note what mode `operator` cannot do and what deserves a look."""
+    model = given.model
+    if not can_surge:
+        given.refuse(
+            "mode",
+            f"the operator rolls {model.name} out by adding a pod before it takes one away, and "
+            f"every GPU of {given.group.name!r} is taken, so each change would wait for ever. Give "
+            "the group one more instance, lower `replicas`, or choose mode: deployment, which "
+            "replaces one at a time",
+            given.path("replicas"),
+            ("instance_groups", given.group_index, "count"),
+        )
+    given.warn(
+        "mode",
+        f"{KNOWN_FAULTS['LMCACHE_']}; so the operator's own cache is left off for {model.name}, "
+        "and L1, L2 and LMCACHE_* variables are put into its pods at admission",
     )
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kascade.catalog.kubernetes import (
     KYVERNO_CHART_VERSION,
     MUTATING_POLICY_VERSION,
     serves_mutating_policies,
 )
-from kascade.catalog.operator import KNOWN_FAULTS, PROXY_PORT
-from kascade.config.model import ServingConfig
+from kascade.catalog.operator import PROXY_PORT
+from kascade.config.model import ModelConfig, ServingConfig
 from kascade.sizing.plan import AdmissionPlan, ContainerSize, KyvernoPlan, OperatorPlan
-
-if TYPE_CHECKING:
-    from kascade.sizing.engines import EngineInput
 
 ROLLOUT_SECONDS: Final = 900
 """On top of loading until the operator calls a deployment failed: images, volumes, a place."""
@@ -37,34 +34,20 @@ OPERATOR_CPU_MILLIS: Final = 1500
 estimate for KEDA's three pods, two load balancer controllers and a router of each model."""
 
 
-def check(given: EngineInput, *, can_surge: bool) -> None:
-    """Note what mode `operator` cannot do and what deserves a look."""
-    model = given.model
-    if not can_surge:
-        given.refuse(
-            "mode",
-            f"the operator rolls {model.name} out by adding a pod before it takes one away, and "
-            f"every GPU of {given.group.name!r} is taken, so each change would wait for ever. Give "
-            "the group one more instance, lower `replicas`, or choose mode: deployment, which "
-            "replaces one at a time",
-            given.path("replicas"),
-            ("instance_groups", given.group_index, "count"),
-        )
-    given.warn(
-        "mode",
-        f"{KNOWN_FAULTS['LMCACHE_']}; so the operator's own cache is left off for {model.name}, "
-        "and L1, L2 and LMCACHE_* variables are put into its pods at admission",
-    )
+def operator_plan(model: ModelConfig, *, strategy: str, load_seconds: int) -> OperatorPlan:
+    """Plan what the operator is asked for.
 
-
-def plan(given: EngineInput, *, load_seconds: int) -> OperatorPlan:
-    """Plan what the operator is asked for."""
-    own = given.model.operator
+    Args:
+        model: A model in mode `operator`.
+        strategy: Of the operator's router, by AWS's name.
+        load_seconds: How long the model may take to load.
+    """
+    own = model.operator
     return OperatorPlan(
         endpoint_name=own.endpoint_name or "",
         invocation_path=own.invocation_path,
         proxy_port=PROXY_PORT,
-        strategy=given.config.router.strategy,
+        strategy=strategy,
         max_deploy_seconds=load_seconds + ROLLOUT_SECONDS,
         certificate_output=own.certificate_output,
         certificate_arn=own.certificate_arn,

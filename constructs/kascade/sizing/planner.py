@@ -511,9 +511,11 @@ class _Planner:
         masters = self._curvine.masters if self._curvine else 0
         wanted = SYSTEM_BASE_MILLIS + MASTER_CPU_MILLIS * masters + ROUTER_CPU_MILLIS * routers
         wanted += operated.system_cpu_millis(self.config)
-        others = ", Kyverno, HyperPod's inference operator" if len(ours) < len(
-            self.config.models
-        ) else ""
+        others = (
+            ", Kyverno, HyperPod's inference operator"
+            if len(ours) < len(self.config.models)
+            else ""
+        )
         each = SYSTEM_CPU_MILLIS[system.instance_type]
         # One node may be away for an update.
         needed = -(-wanted // each) + 1
@@ -522,8 +524,9 @@ class _Planner:
                 Problem(
                     path=("kubernetes", "system_group", "count"),
                     message=f"got {system.count}; {routers} routers, {masters} Curvine "
-                    f"masters{others} and the add-ons ask for {wanted / 1000:g} CPUs, and one node may be away for an "
-                    f"update. Use {needed} x {system.instance_type} or a larger type",
+                    f"masters{others} and the add-ons ask for {wanted / 1000:g} CPUs, and one node "
+                    f"may be away for an update. Use {needed} x {system.instance_type} or a larger "
+                    "type",
                     also_reads=(
                         ("kubernetes", "system_group", "instance_type"),
                         ("router", "strategy"),
