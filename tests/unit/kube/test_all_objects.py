@@ -276,7 +276,11 @@ def test_another_process_renders_the_same_bytes(
         capture_output=True,
         text=True,
         cwd=root,
-        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+        env={
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": f"{root}{os.pathsep}{root / 'constructs'}",
+        },
     )
     assert answer.stdout.strip() == json.dumps(default_charts)
 
@@ -288,5 +292,5 @@ def test_the_kubernetes_side_does_not_load_the_cdk() -> None:
         [sys.executable, "-c", program],
         check=True,
         cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'constructs'}"},
     )
