@@ -494,7 +494,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     ),
     "region without a health agent": (
         both(
-            top(region="ca-central-1", zones=["ca-central-1a", "ca-central-1b"]),
+            top(region="ap-northeast-2", zones=["ap-northeast-2a", "ap-northeast-2b"]),
         ),
         "images.health_agent",
         r"AWS publishes no registry for HyperPod's health agent in ap-northeast-2",
