@@ -484,7 +484,17 @@ class _Planner:
                     + "; name one",
                 )
             )
-        ours = any(model.mode == "deployment" for model in self.config.models)
+        theirs = [i for i, m in enumerate(self.config.models) if m.mode == "operator"]
+        if theirs:
+            self.warnings.append(
+                Problem(
+                    path=("models", theirs[0], "mode"),
+                    message="HyperPod's inference operator is not installed from here: deploy the "
+                    f"stacks up to {self.config.name}-cluster, add its EKS add-on, then deploy the "
+                    "rest, which needs its kinds (docs/operator.md)",
+                )
+            )
+        ours = len(theirs) < len(self.config.models)
         if self.config.images.router is None and ours:
             self.warnings.append(
                 Problem(
