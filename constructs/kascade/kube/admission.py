@@ -33,6 +33,8 @@ _CREATED_PODS: Final[Fields] = {
     "apiVersions": ["v1"],
     "operations": ["CREATE"],
     "resources": ["pods"],
+    # Said, or the server's default in this list would make every apply a change.
+    "scope": "Namespaced",
 }
 
 _KYVERNO_SECONDS: Final = 10
