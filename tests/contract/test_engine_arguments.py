@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,8 @@ import pytest
 from kascade import ServingPlan
 from kascade.catalog.models import MODELS, ModelFacts
 from kascade.config.loader import read_config
+from kascade.kube.lmcache import server_container
+from kascade.kube.vllm import transfer_arg
 from kascade.sizing.plan import EnginePlan
 from tests.checkout import CONFIGS
 from tests.contract.pods import after, arguments, containers
@@ -84,6 +86,24 @@ def with_json(words: list[str], flag: str, change: Callable[[Document], object])
     return [prefix + json.dumps(value) if other == word else other for other in words]
 
 
+def of_operator(
+    objects: list[Document], engines: dict[str, EnginePlan]
+) -> Iterator[tuple[str, Document, Document]]:
+    """Yield the two containers of the pods of each InferenceEndpointConfig.
+
+    The rehearsal shows that admission adds exactly these two, and the argument, to the worker.
+    """
+    for item in objects:
+        if item["kind"] == "InferenceEndpointConfig":
+            name, worker = item["metadata"]["name"], item["spec"]["worker"]
+            vllm = {
+                "command": worker["command"],
+                "args": [*worker["args"], transfer_arg(engines[name])],
+                "env": worker["environmentVariables"],
+            }
+            yield name, vllm, json.loads(json.dumps(server_container(engines[name])))
+
+
 @pytest.fixture(scope="session")
 def rendered(
     synthesized: Callable[[str], Outputs], plan: Callable[[str], ServingPlan]
@@ -101,6 +121,12 @@ def rendered(
                 engine,
                 after(arguments(container), "serve"),
                 after(arguments(servers[owner]), "server"),
+            )
+        for name, vllm, lmcache in of_operator(objects, engines):
+            found[config, name] = (
+                engines[name],
+                after(arguments(vllm), "serve"),
+                after(arguments(lmcache), "server"),
             )
         assert {name for c, name in found if c == config} == set(engines)
     return found
