@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import cdk8s
 
@@ -13,6 +15,7 @@ from k8s.engine import EngineChart
 from k8s.platform import PlatformChart
 from k8s.router import RouterChart
 from kascade.errors import KascadeError
+from kascade.kube.agreement import check_agreement
 from kascade.sizing.plan import ServingPlan
 
 
@@ -89,16 +92,17 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
         else None,
         dashboards=_dashboards(app, plan),
     )
-    _refuse_twins(charts)
+    rendered = {chart.node.id: chart.to_json() for chart in charts.in_order}
+    _refuse_twins(rendered)
+    check_agreement([item for objects in rendered.values() for item in objects])
     return charts
 
 
-def _refuse_twins(charts: Charts) -> None:
+def _refuse_twins(rendered: Mapping[str, Sequence[Any]]) -> None:
     """Two charts that name one object would overwrite each other, whichever comes last."""
     owners: dict[tuple[str, str, str], str] = {}
-    for chart in charts.in_order:
-        owner = chart.node.id
-        for item in chart.to_json():
+    for owner, objects in rendered.items():
+        for item in objects:
             meta = item["metadata"]
             key = (item["kind"], meta.get("namespace", ""), meta["name"])
             if key in owners:

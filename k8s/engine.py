@@ -10,6 +10,7 @@ from kascade.kube.curvine.volumes import CurvineVolume
 from kascade.kube.engine import Engine
 from kascade.kube.inference_endpoint import InferenceEndpoint
 from kascade.kube.verify import Verify
+from kascade.kube.weights import BucketWeights
 from kascade.sizing.plan import AdmissionPlan, CurvinePlan, EnginePlan, NetworkPlan, VerifyPlan
 
 
@@ -43,6 +44,8 @@ class EngineChart(cdk8s.Chart):
         if l2 is not None and curvine is not None:
             (volume,) = [volume for volume in curvine.volumes if volume.name == l2.volume]
             CurvineVolume(self, "Volume", curvine=curvine, volume=volume)
+        if engine.mounted_weights is not None and engine.mounted_weights.bucket is not None:
+            BucketWeights(self, "Weights", bucket=engine.mounted_weights.bucket)
         if engine.operator is None:
             Engine(self, "Engine", engine=engine, network=network)
         elif admission is None:

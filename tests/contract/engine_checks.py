@@ -5,8 +5,8 @@ Runs in the engine environment (`make engine-env`), which holds those two and no
     .venv-engine/bin/python -m tests.contract.engine_checks < job.json > results.json
 
 A job maps names to arguments: {"vllm": {NAME: {"argv": [...], "shape": {...}}}, "lmcache": {NAME:
-[...]}}. A result is {"refused": "why"} or what was understood. No engine is started, and no GPU,
-weights or network are used.
+[...]}}. Without a shape the folder of the model is not there. A result is {"refused": "why"} or
+what was understood. No engine is started, and no GPU, weights or network are used.
 """
 
 import argparse
@@ -45,7 +45,11 @@ class RefusedError(Exception):
 
 
 def vllm_checker() -> Callable[[Document], Document]:
-    """Import vLLM once and return the check of one engine's arguments."""
+    """Import vLLM once and return the check of one engine's arguments.
+
+    The model lies below the working directory in a folder of its own name, as mounted weights do.
+    """
+    from lmcache.integration.vllm import lmcache_mp_connector as connector
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
     from vllm.usage.usage_lib import UsageContext
@@ -58,18 +62,29 @@ def vllm_checker() -> Callable[[Document], Document]:
     known_extra = connector_keys()
 
     def check(job: Document) -> Document:
-        with tempfile.TemporaryDirectory() as scratch:
-            write_model(Path(scratch), job["shape"])
+        with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
             parsed = make_arg_parser(Parser()).parse_args(job["argv"])
             asked = parsed.model_tag or parsed.model
-            parsed.model = parsed.model_tag = parsed.tokenizer = scratch
+            if job["shape"] is not None:
+                write_model(Path(scratch, asked), job["shape"])
+            parsed.model = parsed.model_tag
             validate_parsed_serve_args(parsed)
             engine = AsyncEngineArgs.from_cli_args(parsed)
             made = engine.create_engine_config(UsageContext.OPENAI_API_SERVER)
         transfer = made.kv_transfer_config
         extra = dict(transfer.kv_connector_extra_config) if transfer else {}
+        model, parallel = made.model_config, made.parallel_config
         return {
-            "model": asked,
+            "model": model.model,
+            "cached_as": connector.get_dcp_decorated_model_name(made),
+            "parallel": {
+                "world_size": parallel.world_size,
+                "attention_heads": model.get_num_attention_heads(parallel),
+                "kv_heads": model.get_num_kv_heads(parallel),
+                "head_size": model.get_head_size(),
+                "layers": model.get_num_layers(parallel),
+            },
+            "kv_ranks": kv_ranks(made),
             "served_names": parsed.served_model_name,
             "port": parsed.port,
             "tensor_parallel_size": made.parallel_config.tensor_parallel_size,
@@ -87,6 +102,15 @@ def vllm_checker() -> Callable[[Document], Document]:
         }
 
     return check
+
+
+def kv_ranks(config: Any) -> list[int]:
+    """Return the ranks that stand in the file names of one chunk's pieces, one for each GPU."""
+    from lmcache.integration.vllm import lmcache_mp_connector as connector
+    from lmcache.v1.distributed.api import ObjectKey
+
+    world = connector.build_parallel_strategy_from_vllm_config(config, n_servers=1).kv_world_size
+    return [ObjectKey.ComputeKVRank(world, rank, world, rank) for rank in range(world)]
 
 
 def connector_keys() -> set[str]:

@@ -144,6 +144,7 @@ def answers(
     engine, vllm, lmcache = next(
         entry for (config, _), entry in rendered.items() if config == KNOWN_GOOD
     )
+    job["vllm"]["no weights"] = {"argv": vllm, "shape": None}
     for name, (argv, _) in vllm_mistakes(vllm).items():
         job["vllm"][name] = {"argv": argv, "shape": shape(engine, KNOWN_GOOD)}
     for name, (argv, _) in lmcache_mistakes(lmcache).items():
@@ -227,6 +228,12 @@ def test_lmcache_refuses(answers: Document, mistake: str) -> None:
     assert words in answers["lmcache"][mistake]["refused"]
 
 
+def test_a_missing_mount_ends_the_engine_and_downloads_nothing(answers: Document) -> None:
+    """With HF_HUB_OFFLINE, which is set here as in pods that mount their weights."""
+    refused = answers["vllm"]["no weights"]["refused"]
+    assert "LocalEntryNotFoundError" in refused
+
+
 # --- What the parsers understood -----------------------------------------------------------------
 
 
@@ -246,7 +253,10 @@ def test_vllm_understands_what_the_plan_says(
     for case in cases(config):
         engine = case.plan
         expected = {
+            # The same text for what is loaded, what stands in every key and in LMCache's metrics,
+            # and what clients and vLLM's metrics call it; for mounted weights it is their path.
             "model": engine.model,
+            "cached_as": engine.model,
             "served_names": [engine.served_name],
             "port": engine.port,
             "tensor_parallel_size": engine.gpus,
@@ -260,6 +270,34 @@ def test_vllm_understands_what_the_plan_says(
             "load_failure_policy": "recompute",
         }
         assert {key: case.vllm[key] for key in expected} == expected
+
+
+def test_every_gpu_holds_what_the_plan_counts(
+    cases: Callable[[str], list[Case]], config: str
+) -> None:
+    """How tensor parallelism divides the model, by vLLM's own arithmetic; no GPU is needed."""
+    for case in cases(config):
+        engine, found = case.plan, case.vllm["parallel"]
+        facts = MODELS.get(engine.model) or of_own_file(engine, config)
+        assert found["world_size"] == engine.gpus
+        assert found["attention_heads"] * engine.gpus == facts.attention_heads
+        assert found["layers"] == facts.layers
+        assert facts.mla is None, "vLLM caches a latent there, which the shape given to it is not"
+        value_bytes = 1 if engine.kv_cache_dtype == "fp8" else 2
+        of_a_token = 2 * found["layers"] * found["kv_heads"] * found["head_size"] * value_bytes
+        assert of_a_token == engine.figures.kv_per_token_per_gpu.value
+
+
+def test_every_gpu_writes_files_of_its_own(cases: Callable[[str], list[Case]], config: str) -> None:
+    """And another tensor parallel size reads none of them: the world size stands in each rank."""
+    for case in cases(config):
+        gpus, ranks = case.plan.gpus, case.vllm["kv_ranks"]
+        assert len(set(ranks)) == gpus
+        assert {rank >> 24 for rank in ranks} == {gpus}
+
+
+def test_some_engine_has_several_gpus(cases: Callable[[str], list[Case]]) -> None:
+    assert max(case.plan.gpus for name in CONFIGS for case in cases(name)) > 1
 
 
 def test_lmcache_understands_what_the_plan_says(

@@ -148,24 +148,37 @@ def variants(tmp_path: Path) -> Iterator[ServingPlan]:
         file = tmp_path / "variant.yaml"
         file.write_text(yaml.safe_dump(config))
         yield plan_file(file)
+    del config["models"][1]["huggingface_token_secret"]
+    for weights in ({"kind": "claim", "name": "models"}, _BUCKET):
+        config["models"][1]["weights"] = weights
+        file.write_text(yaml.safe_dump(config))
+        yield plan_file(file)
+
+
+_BUCKET = {"kind": "s3", "bucket": "example-models", "prefix": "qwen2-7b/f2826a0"}
 
 
 def test_every_setting_fits_the_sdk_and_the_operators_rules(tmp_path: Path) -> None:
     from kascade.kube.inference_endpoint import endpoint
 
-    seen = set()
+    seen, kinds = set(), set()
     for plan in variants(tmp_path):
         engine = plan.engines[1]
         assert engine.operator is not None
         spec: Any = endpoint(engine, engine.operator)
         assert complaint(spec) is None
         assert sum(name in spec for name in ("instanceType", "instanceTypes", "nodeAffinity")) == 1
-        source = spec["modelSourceConfig"]
-        assert source["huggingFaceModel"]["modelId"] == spec["worker"]["args"][0]
-        assert re.fullmatch(r"[\w.-]+/[\w.-]+", source["huggingFaceModel"]["modelId"])
+        source, mount = spec["modelSourceConfig"], spec["worker"]["modelVolumeMount"]
+        if source["modelSourceType"] == "huggingface":
+            assert source["huggingFaceModel"]["modelId"] == spec["worker"]["args"][0]
+            assert re.fullmatch(r"[\w.-]+/[\w.-]+", source["huggingFaceModel"]["modelId"])
+        else:
+            assert [v["name"] for v in spec["kubernetes"]["volumes"]] == [mount["name"]]
+        kinds.add(source["modelSourceType"])
         port = spec["worker"]["modelInvocationPort"]["containerPort"]
         assert spec["metrics"]["modelMetrics"]["port"] == port
         assert engine.lmcache.http_port not in {port, engine.operator.proxy_port}
         assert len(f"{engine.name}-{engine.namespace}-routing-service") <= 63
         seen |= set(spec) | set(spec.get("tlsConfig", {}))
     assert {"endpointName", "customCertificateConfig", "tlsCertificateOutputS3Uri"} <= seen
+    assert kinds == {"huggingface", "kubernetesVolume"}

@@ -27,11 +27,15 @@ _ORDER = (
     "test_faults",
     "test_engines",
     "test_sealing",
-    "test_frozen",
     "test_verify",
+    "test_hung",
+    "test_frozen",
 )
 """An engine takes most of a minute to start on two cores, so it is killed where all restart next,
 and frozen where nothing comes after it."""
+
+_LONG = ("test_verify", "test_hung", "test_frozen")
+"""Most of them wait, for a restarted cache server or for a deadline: `make e2e-long`."""
 
 _MEASURED = pytest.StashKey[list[Measured]]()
 _SUBSTITUTED = pytest.StashKey[list[str]]()
@@ -62,8 +66,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     own = [item for item in items if Path(__file__).parent in item.path.parents]
     for item in own:
         item.add_marker(pytest.mark.e2e)
-        if item.path.stem == "test_verify":
-            item.add_marker(pytest.mark.verify)
+        if item.path.stem in _LONG:
+            item.add_marker(pytest.mark.long)
     own.sort(key=lambda item: _ORDER.index(item.path.stem))
     items[:] = [*(item for item in items if item not in own), *own]
 

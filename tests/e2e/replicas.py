@@ -96,10 +96,16 @@ def stored_chunks(replica: Replica) -> float:
     return counter(replica.lmcache_url, "lmcache_mp_l2_store_completed_objects_chunks_total")
 
 
-def compute_and_store(system: LocalSystem, replica: Replica, text: str) -> Answer:
+def compute_and_store(
+    system: LocalSystem, replica: Replica, text: str, *, settle: bool = False
+) -> Answer:
     """Let a replica compute a prompt, and wait until all its whole chunks lie in L2.
 
-    And a moment longer: the writer shares the cores with the reader here, and the reader is timed.
+    Args:
+        system: The running deployment.
+        replica: Who computes.
+        text: The prompt.
+        settle: Wait a moment longer, where the reader is timed: here it shares the writer's cores.
     """
     before = stored_chunks(replica)
     answer = ask(system, replica.engine_url, text)
@@ -109,7 +115,8 @@ def compute_and_store(system: LocalSystem, replica: Replica, text: str) -> Answe
         f"{replica.name} has stored {chunks} chunks",
         seconds=30,
     )
-    time.sleep(SETTLE_SECONDS)
+    if settle:
+        time.sleep(SETTLE_SECONDS)
     return answer
 
 

@@ -47,7 +47,7 @@ def test_another_replica_answers_from_l2(system: LocalSystem, measured: Measure)
     cold, shared, again = [], [], []
     for number in range(ROUNDS):
         text = prompt(f"cascade {number}")
-        first = compute_and_store(system, one, text)
+        first = compute_and_store(system, one, text, settle=True)
         second, hits = hits_of(system, other, text)
         third, more = hits_of(system, other, text)
         assert hits == HIT_TOKENS, "every whole chunk comes from L2"

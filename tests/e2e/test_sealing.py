@@ -42,7 +42,7 @@ def test_what_sealing_costs_and_prevents(system: LocalSystem, measured: Measure)
     cold, shared = [], []
     for number in range(ROUNDS):
         text = prompt(f"plain {number}")
-        computed = compute_and_store(system, one, text)
+        computed = compute_and_store(system, one, text, settle=True)
         answer, hits = hits_of(system, other, text)
         assert hits == HIT_TOKENS
         assert answer.token_ids == computed.token_ids

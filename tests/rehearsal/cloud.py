@@ -1,4 +1,4 @@
-"""What AWS brings into a cluster beside nodes: its own pods, and EBS volumes."""
+"""What others bring into a cluster beside nodes: AWS its pods and EBS volumes, people a claim."""
 
 from __future__ import annotations
 
@@ -16,10 +16,17 @@ from tests.rehearsal.kubectl import Kubectl, KubectlError, Object
 from tests.rehearsal.nodes import SYSTEM_LABEL, TYPE_LABEL, ZONE_LABEL
 
 EBS: Final = "ebs.csi.aws.com"
+S3: Final = "s3.csi.aws.com"
 _OWN_DAEMONS: Final = ("health-monitoring-agent", "nvidia-device-plugin", "efa-device-plugin")
 """Those that Kascade's own charts bring; Curvine's are known by their prefix."""
 
-_SYSTEM_DAEMONS: Final = ("aws-node", "kube-proxy", "eks-pod-identity-agent", "ebs-csi-node")
+_SYSTEM_DAEMONS: Final = (
+    "aws-node",
+    "kube-proxy",
+    "eks-pod-identity-agent",
+    "ebs-csi-node",
+    "s3-csi-node",
+)
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 
 
@@ -33,7 +40,13 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
     for instance_type in sorted({group.instance_type for group in plan.cluster.groups}):
         instance = INSTANCES[instance_type]
         percentage = plan.cluster.tiered_storage_percentage
-        for daemon in daemons(instance, curvine=False, tiered_storage=percentage is not None):
+        for daemon in daemons(
+            instance,
+            curvine=False,
+            tiered_storage=percentage is not None,
+            s3_driver=bool(plan.cluster.weights),
+            s3_volumes=_mounted_from_s3(plan, instance_type),
+        ):
             if daemon.name in _OWN_DAEMONS:
                 continue
             tiered_mib = instance.ram_gib * 1024 * (percentage or 0) // 100
@@ -46,12 +59,70 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
     some = INSTANCES[plan.cluster.groups[0].instance_type]
     found += [
         _daemonset(daemon, "system", where={SYSTEM_LABEL: "system"}, extra_mib=0)
-        for daemon in daemons(some, curvine=False, tiered_storage=False)
+        for daemon in daemons(
+            some, curvine=False, tiered_storage=False, s3_driver=bool(plan.cluster.weights)
+        )
         if daemon.name in _SYSTEM_DAEMONS
     ]
+    if plan.cluster.weights:
+        found.append(_csi_driver(S3))
     # Requests as in the two EKS add-ons' published defaults.
     found.append(_deployment("coredns", cpu_millis=100, memory_mib=70, labels=_DNS_LABELS))
     found.append(_deployment("ebs-csi-controller", cpu_millis=60, memory_mib=240, labels={}))
+    return found
+
+
+def _mounted_from_s3(plan: ServingPlan, instance_type: str) -> list[str]:
+    return [
+        engine.name
+        for engine in plan.engines
+        if engine.instance_type == instance_type
+        and engine.mounted_weights is not None
+        and engine.mounted_weights.bucket is not None
+    ]
+
+
+def _csi_driver(name: str) -> Object:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIDriver",
+        "metadata": {"name": name},
+        "spec": {"attachRequired": False, "podInfoOnMount": True},
+    }
+
+
+def claims_of_people(plan: ServingPlan) -> list[Object]:
+    """Return the claims that engines mount and somebody else has to make, with their volumes."""
+    found: list[Object] = []
+    for engine in plan.engines:
+        mounted = engine.mounted_weights
+        if mounted is None or mounted.bucket is not None:
+            continue
+        place = {"namespace": engine.namespace, "name": mounted.claim}
+        same: Object = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
+        volume = {
+            "capacity": {"storage": "1Ti"},
+            "claimRef": place,
+            "nfs": {"server": "files.example.com", "path": "/models", "readOnly": True},
+        }
+        claim = {
+            "volumeName": f"people-{mounted.claim}",
+            "resources": {"requests": {"storage": "1Ti"}},
+        }
+        found += [
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": f"people-{mounted.claim}"},
+                "spec": same | volume,
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": place,
+                "spec": same | claim,
+            },
+        ]
     return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.rehearsal.checks import problems, wanted_pods
-from tests.rehearsal.cloud import EbsProvisioner, aws_workloads
+from tests.rehearsal.cloud import EbsProvisioner, aws_workloads, claims_of_people
 from tests.rehearsal.controlplane import ControlPlane
 from tests.rehearsal.kubectl import Kubectl, Object
 from tests.rehearsal.nodes import NodeGroup, planned_groups
@@ -59,6 +59,7 @@ class Cluster:
         self.join([groups.pop("system")])
         self.kubectl.apply(aws_workloads(rendered.plan))
         self.kubectl.apply(platform)
+        self.kubectl.apply(claims_of_people(rendered.plan))
         self.join(groups.values())
         for objects in serving:
             self._apply_chart(objects)

@@ -63,7 +63,10 @@ class Kubectl:
 
     def apply(self, objects: Iterable[Object], *options: str) -> str:
         """Apply objects server-side, in their order."""
-        stdin = yaml.safe_dump_all(objects)
+        found = list(objects)
+        if not found:
+            return ""
+        stdin = yaml.safe_dump_all(found)
         return self("apply", "--server-side", *options, "-f", "-", stdin=stdin)
 
     def create(self, objects: Iterable[Object]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rehearsal.checks import wanted_pods
-from tests.rehearsal.cloud import EBS
+from tests.rehearsal.cloud import EBS, claims_of_people
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.kubectl import KubectlError, Object
 from tests.rehearsal.nodes import GROUP_LABEL, planned_groups
@@ -120,10 +120,11 @@ def test_nodes_have_what_the_plan_counts_with(cluster: Cluster, rendered: Render
 
 
 def test_claims_have_the_volumes_meant_for_them(cluster: Cluster, rendered: Rendered) -> None:
-    """Curvine's the ones of our charts, all others an EBS volume of the class they name."""
+    """Curvine's and buckets' the ones of our charts, people's their own, all others one of EBS."""
+    given = [*rendered.objects(), *claims_of_people(rendered.plan)]
     static = {
         item["spec"]["claimRef"]["name"]: item["metadata"]["name"]
-        for item in rendered.objects()
+        for item in given
         if item["kind"] == "PersistentVolume"
     }
     claims = cluster.kubectl.everywhere(["persistentvolumeclaims"])
@@ -131,15 +132,23 @@ def test_claims_have_the_volumes_meant_for_them(cluster: Cluster, rendered: Rend
         item["metadata"]["name"]: item["spec"] for item in cluster.kubectl.get("persistentvolumes")
     }
     masters = 0 if rendered.plan.curvine is None else rendered.plan.curvine.masters
-    replicas = sum(engine.replicas for engine in rendered.plan.engines)
-    assert len(claims) == len(static) + 2 * masters + replicas
+    downloads = sum(e.replicas for e in rendered.plan.engines if e.mounted_weights is None)
+    assert len(claims) == len(static) + 2 * masters + downloads
     for claim in claims:
         name, spec = claim["metadata"]["name"], claim["spec"]
         assert claim["status"]["phase"] == "Bound"
         assert spec["volumeName"] == static.get(name, f"pvc-{claim['metadata']['uid']}")
         volume = volumes[spec["volumeName"]]
         assert volume.get("storageClassName", "") == spec["storageClassName"]
-        assert volume["csi"]["driver"] == ("curvine" if name in static else EBS)
+        if name in static:
+            (source,) = (
+                item["spec"]
+                for item in given
+                if item["kind"] == "PersistentVolume" and item["metadata"]["name"] == static[name]
+            )
+            assert volume.get("csi", {}).get("driver") == source.get("csi", {}).get("driver") != EBS
+        else:
+            assert volume["csi"]["driver"] == EBS
 
 
 def test_a_second_apply_changes_nothing(cluster: Cluster, rendered: Rendered) -> None:

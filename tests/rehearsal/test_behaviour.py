@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.rehearsal.cluster import Cluster
+from tests.rehearsal.evictions import engine_pods, evict, silent
 from tests.rehearsal.kubectl import KubectlError, Object
 from tests.rehearsal.kwok import NODE_LABEL
-from tests.rehearsal.nodes import GROUP_LABEL
+from tests.rehearsal.nodes import GROUP_LABEL, ZONE_LABEL
 from tests.rehearsal.rendered import Rendered, identity
 
+GPU = "nvidia.com/gpu"
 LOSS_SECONDS = 60
 """A silent node is noticed after 16 s and its pods leave 5 s later; the rest is for controllers."""
 
@@ -44,13 +46,27 @@ def availability(cluster: Cluster, namespace: str, deployment: str) -> Iterator[
         thread.join()
 
 
-def engine_pods(cluster: Cluster, name: str) -> list[Object]:
-    selector = f"app.kubernetes.io/instance={name},app.kubernetes.io/component=engine"
-    return cluster.kubectl.get("pods", "-A", "-l", selector)
+def _free_gpus(cluster: Cluster, group: str) -> dict[str, int]:
+    """How many GPUs no pod has asked for, by the nodes of a group."""
+    free = {
+        node["metadata"]["name"]: int(node["status"]["allocatable"][GPU])
+        for node in cluster.kubectl.get("nodes", "-l", f"{GROUP_LABEL}={group}")
+    }
+    for pod in cluster.kubectl.everywhere(["pods"]):
+        node = pod["spec"].get("nodeName")
+        for container in pod["spec"]["containers"]:
+            limit = container.get("resources", {}).get("limits", {}).get(GPU, 0)
+            if node in free:
+                free[node] -= int(limit)
+    return free
 
 
 def test_a_rollout_with_every_gpu_taken_completes(restored: Cluster, rendered: Rendered) -> None:
     """No replica finds a free GPU, so one has to go before the next can come."""
+    for engine in rendered.plan.engines:
+        assert engine.max_surge + engine.max_unavailable == 1
+        room = max(_free_gpus(restored, engine.group).values())
+        assert (room >= engine.gpus) == (engine.max_surge == 1)
     changed = rendered
     ours = [engine for engine in rendered.plan.engines if engine.operator is None]
     for engine in ours:
@@ -149,6 +165,38 @@ def test_a_lost_node_is_replaced_and_its_engine_runs_again(
     assert replacement["metadata"]["name"] in on_new
     still = {pod["metadata"]["uid"] for pod in restored.kubectl.everywhere(["pods"])}
     assert others <= still
+
+
+def test_replicas_stand_in_several_zones(cluster: Cluster, rendered: Rendered) -> None:
+    """Where the nodes of their group do: the loss of a zone then costs half of the replicas."""
+    zone_of = {
+        node["metadata"]["name"]: node["metadata"]["labels"][ZONE_LABEL]
+        for node in cluster.kubectl.get("nodes")
+    }
+    for engine in rendered.plan.engines:
+        zones = {zone_of[p["spec"]["nodeName"]] for p in engine_pods(cluster, engine.name)}
+        nodes = [zone_of[node["metadata"]["name"]] for node in cluster.groups[engine.group].nodes()]
+        assert engine.spread_zones == (len(set(nodes)) > 1)
+        assert len(zones) == min(engine.replicas, len(set(nodes)))
+
+
+def test_no_second_replica_is_evicted_while_one_still_drains(
+    restored: Cluster, rendered: Rendered
+) -> None:
+    """A pod that ends its answers takes two minutes, and counts as gone from the first second."""
+    engine = next(e for e in rendered.plan.engines if e.replicas > 1)
+    draining, other = engine_pods(restored, engine.name)[:2]
+    node = draining["spec"]["nodeName"]
+    with silent(restored, node):
+        evict(restored, draining)
+        with pytest.raises(KubectlError, match="violate the pod's disruption budget"):
+            evict(restored, other)
+        (still,) = restored.kubectl.get("pod", draining["metadata"]["name"], "-n", engine.namespace)
+        assert "deletionTimestamp" in still["metadata"]
+        (spared,) = restored.kubectl.get("pod", other["metadata"]["name"], "-n", engine.namespace)
+        assert "deletionTimestamp" not in spared["metadata"]
+    restored.settle(LOSS_SECONDS + 60)
+    evict(restored, other)
 
 
 def test_a_drain_waits_for_the_budget(restored: Cluster, rendered: Rendered) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.rehearsal.cluster import CRDS, Cluster
+from tests.rehearsal.evictions import engine_pods, evict, silent
 from tests.rehearsal.kubectl import KubectlError, Object
 from tests.rehearsal.rendered import Rendered, read
 
@@ -217,6 +218,28 @@ def test_the_ring_notices(cluster: Cluster, rendered: Rendered, mistake: Mistake
         cluster.kubectl.apply([right], "--force-conflicts")
         cluster.forget_events()
         cluster.settle()
+
+
+def no_protection(budget: Object) -> None:
+    budget["spec"]["maxUnavailable"] = "100%"
+
+
+def test_a_budget_that_protects_nothing_lets_the_last_replica_go(
+    restored: Cluster, rendered: Rendered
+) -> None:
+    """What `test_behaviour` shows of a draining replica is the budget's doing."""
+    broken = rendered.changed("PodDisruptionBudget", no_protection, ENGINE)
+    restored.kubectl.apply([broken.find("PodDisruptionBudget", ENGINE)], "--force-conflicts")
+    draining, other = engine_pods(restored, ENGINE)
+
+    def all_may_go() -> bool:
+        (budget,) = restored.kubectl.get("pdb", ENGINE, "-n", "kascade")
+        return bool(budget["status"].get("disruptionsAllowed") == 2)
+
+    assert restored.within(all_may_go, 30)
+    with silent(restored, draining["spec"]["nodeName"]):
+        evict(restored, draining)
+        evict(restored, other)
 
 
 def test_a_surge_on_full_gpus_never_completes(restored: Cluster, rendered: Rendered) -> None:

@@ -64,6 +64,16 @@ def test_manifests(
             assert text == snapshot(name=f"{name}-{path.stem}", extension_class=YamlFile)
 
 
+def test_engines_with_mounted_weights(
+    synthesized: Callable[[str], Outputs], snapshot: SnapshotAssertion
+) -> None:
+    """The rest of that configuration is as in the others."""
+    engines = [p for p in synthesized("weights").manifest_files if p.stem.startswith("engine-")]
+    assert len(engines) == 2
+    for path in engines:
+        assert path.read_text() == snapshot(name=path.stem, extension_class=YamlFile)
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_templates(
     name: str, synthesized: Callable[[str], Outputs], snapshot: SnapshotAssertion

@@ -17,6 +17,7 @@ from constructs import Construct, IDependable
 from kascade.aws._logs import log_group, log_writing, streams_of
 from kascade.aws._nag import accept, accept_managed_policies, accept_wildcards
 from kascade.aws.network import ServingNetwork
+from kascade.aws.weights import S3_ADDON, S3_SERVICE_ACCOUNT, weights_reader
 from kascade.sizing.plan import AddonPlan, ClusterPlan, SystemGroupPlan
 
 _EBS_ADDON: Final = "aws-ebs-csi-driver"
@@ -216,6 +217,13 @@ class ServingEksCluster(Construct):
 
     def _add_addon(self, addon: AddonPlan) -> eks.CfnAddon:
         associations = None
+        if addon.name == S3_ADDON:
+            role = weights_reader(self, "WeightsRole", folders=self._plan.weights)
+            associations = [
+                eks.CfnAddon.PodIdentityAssociationProperty(
+                    role_arn=role.role_arn, service_account=S3_SERVICE_ACCOUNT
+                )
+            ]
         if addon.name == _EBS_ADDON:
             self.ebs_csi_role = self._make_ebs_csi_role()
             associations = [

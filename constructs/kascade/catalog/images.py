@@ -8,7 +8,7 @@ takes a digest, and ``Image.reference`` then carries it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -29,12 +29,15 @@ class Image:
         tag: The tag.
         digest: ``sha256:...``, or None to trust the tag.
         source: Where repository and tag were seen.
+        carries: Version of each program in it whose arguments we write, by PyPI name; empty where
+            nobody says.
     """
 
     repository: str
     tag: str
     digest: str | None
     source: str
+    carries: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def reference(self) -> str:
@@ -52,8 +55,10 @@ IMAGES: Final[Mapping[str, Image]] = MappingProxyType(
             tag=f"v{LMCACHE_VERSION}",
             digest=None,
             source="reported: LMCache release image line; form of the tag as seen at v0.5.5",
+            carries=MappingProxyType({"vllm": VLLM_VERSION, "lmcache": LMCACHE_VERSION}),
         ),
-        # The project also ships images/router/Dockerfile, which installs the pinned wheel.
+        # The project also ships images/router/Dockerfile, which installs the pinned wheel. What a
+        # nightly build carries is not said anywhere.
         "router": Image(
             repository="docker.io/vllm/vllm-router",
             tag="nightly-20260809-d2ba586",
@@ -107,6 +112,23 @@ IMAGES: Final[Mapping[str, Image]] = MappingProxyType(
     }
 )
 """Every image by its key in a configuration's ``images:``."""
+
+KNOWN_GOOD: Final[tuple[Mapping[str, str], ...]] = (
+    MappingProxyType({"vllm": "0.32.0", "lmcache": "0.5.6", "vllm-router": "0.1.17"}),
+)
+"""Versions that were run together, request by request, by ``make e2e``. The protocol between vLLM's
+connector and the LMCache server changes without notice, so nothing else counts as good."""
+
+
+def run_together(carried: Mapping[str, str]) -> bool:
+    """Whether these versions were ever run together.
+
+    >>> run_together({"vllm": "0.32.0", "lmcache": "0.5.6"})
+    True
+    >>> run_together({"vllm": "0.33.0", "lmcache": "0.5.6"})
+    False
+    """
+    return any(carried.items() <= good.items() for good in KNOWN_GOOD)
 
 
 def health_agent_image(region: str) -> str:

@@ -184,7 +184,9 @@ def _models(config: ServingConfig) -> Iterator[Problem]:
                 message=f"{model.model!r} is not in the catalog.{_near(model.model, MODELS)} For "
                 "any other model give its Hugging Face config.json in `config_json`",
             )
-        if facts is not None and facts.gated and model.huggingface_token_secret is None:
+        if model.weights.kind != "hub":
+            yield from _not_from_the_hub(index, model)
+        elif facts is not None and facts.gated and model.huggingface_token_secret is None:
             yield Problem(
                 path=("models", index, "huggingface_token_secret"),
                 message=f"{model.model} is gated on Hugging Face; name the Secret (key `token`) "
@@ -228,6 +230,13 @@ def _operator_takes(
             f"{MAX_NAME_AND_NAMESPACE} fit the name of the operator's routing Service",
             also_reads=(("name",), *mode),
         )
+    if model.weights.kind == "claim" and model.weights.path is not None:
+        yield Problem(
+            path=(*path, "weights", "path"),
+            message="the operator mounts a claim as a whole; leave it out and give a claim that "
+            "holds this model alone, or choose mode: deployment",
+            also_reads=mode,
+        )
     if "/" not in model.model:
         yield Problem(
             path=(*path, "model"),
@@ -252,6 +261,26 @@ def _operator_takes(
             message="the operator makes no certificate where you bring one (certificate_arn), so "
             "it leaves none anywhere; leave one of the two out",
             also_reads=((*path, "operator", "certificate_arn"), *mode),
+        )
+
+
+def _not_from_the_hub(index: int, model: ModelConfig) -> Iterator[Problem]:
+    """Refuse what only a download from Hugging Face reads."""
+    where = {"s3": "prefix", "claim": "path"}[model.weights.kind]
+    reads = (("models", index, "weights"),)
+    if model.revision is not None:
+        yield Problem(
+            path=("models", index, "revision"),
+            message=f"nothing reads it with weights of kind {model.weights.kind}; leave it out and "
+            f"name the revision in weights.{where}",
+            also_reads=reads,
+        )
+    if model.huggingface_token_secret is not None:
+        yield Problem(
+            path=("models", index, "huggingface_token_secret"),
+            message=f"nothing is downloaded with weights of kind {model.weights.kind}; leave it "
+            "out, so that no pod holds a token it does not need",
+            also_reads=reads,
         )
 
 

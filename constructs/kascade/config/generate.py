@@ -64,6 +64,12 @@ def _block(block: type[BaseModel], depth: int) -> Iterator[str]:
                 kind = other.model_fields["kind"].default
                 note = f"`kind: {kind}` instead of all this: {_first_line(other)}"
                 yield from (f"{indent}  # {line}" for line in textwrap.wrap(note, _WIDTH - 4))
+                own = _block(other, depth + 2)
+                yield from (
+                    f"{indent}  # {line[len(indent) + 2 :]}"
+                    for line in own
+                    if line.strip() != f"kind: {kind}"
+                )
 
 
 def _list(name: str, field: FieldInfo, item: type[BaseModel], depth: int) -> Iterator[str]:

@@ -39,6 +39,11 @@ _CERTIFICATE = re.compile(r"arn:aws:acm:[a-z0-9-]+:[0-9]{12}:certificate/[a-fA-F
 _CHART_REPOSITORY = re.compile(r"https://[a-z0-9.-]+(:[0-9]{1,5})?(/[\w.~-]+)*/?", re.ASCII)
 _REGISTRY = re.compile(r"[a-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9._-]+)*")
 _GRAFANA_VERSION = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_IP_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
+_OTHER_BUCKETS = ("--x-s3", "-s3alias", "--ol-s3", ".mrap", "--table-s3")
+_FOLDERS = re.compile(r"(?!\.)[\w.=+-]{1,200}(/(?!\.)[\w.=+-]{1,200}){0,9}", re.ASCII)
+_KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}")
 _VPC_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
 
@@ -74,6 +79,34 @@ def _cidr(value: str) -> str:
     return value
 
 
+def _bucket(value: str) -> str:
+    fits = _BUCKET.fullmatch(value) and ".." not in value and not _IP_ADDRESS.fullmatch(value)
+    if not fits or value.startswith(("xn--", "sthree-")):
+        msg = (
+            f"{value!r} cannot be the name of a bucket; it is 3 to 63 lower-case letters, digits, "
+            "dots and hyphens, without s3:// before it and without a folder behind it"
+        )
+        raise ValueError(msg)
+    if value.endswith(_OTHER_BUCKETS):
+        msg = (
+            f"{value!r} names a directory bucket or an access point, which take other rights; give "
+            "a general purpose bucket"
+        )
+        raise ValueError(msg)
+    return value
+
+
+def _folders(value: str) -> str:
+    if not _FOLDERS.fullmatch(value):
+        msg = (
+            f"{value!r} is no path of folders such as models/qwen2-7b/f2826a0: letters, digits and "
+            "_.=+- between single slashes, none at the beginning or end, and no folder that begins "
+            "with a dot"
+        )
+        raise ValueError(msg)
+    return value
+
+
 def _vpc_cidr(value: str) -> str:
     network = ipaddress.IPv4Network(_cidr(value))
     if not 16 <= network.prefixlen <= 20:  # noqa: PLR2004  (VPC limits: /16; below /20 no room for pods)
@@ -99,6 +132,10 @@ LabelValue = Annotated[
         _LABEL_VALUE, "a Kubernetes label value (at most 63 letters, digits, dots, dashes or _)"
     ),
 ]
+ClaimName = Annotated[str, _matching(_SECRET, "the name of a PersistentVolumeClaim")]
+BucketName = Annotated[str, AfterValidator(_bucket)]
+Folders = Annotated[str, AfterValidator(_folders)]
+KeyArn = Annotated[str, _matching(_KEY_ARN, "the ARN of a KMS key (arn:aws:kms:...:key/...)")]
 SecretName = Annotated[str, _matching(_SECRET, "the name of a Kubernetes Secret")]
 
 TagKey = Annotated[
@@ -318,6 +355,45 @@ class OperatorConfig(Block):
     )
 
 
+class HubWeights(Block):
+    """Weights that each pod downloads from Hugging Face onto a volume of its own."""
+
+    kind: Literal["hub"] = "hub"
+
+
+class S3Weights(Block):
+    """Weights in a bucket of yours, mounted read-only by Mountpoint for S3."""
+
+    kind: Literal["s3"] = "s3"
+    bucket: BucketName = Field(
+        examples=["example-models"],
+        description="General purpose bucket in the deployment's region.",
+    )
+    prefix: Folders = Field(
+        examples=["qwen2-7b/f2826a0"],
+        description="Folder with the model's files (config.json, tokenizer, *.safetensors). Name "
+        "the revision in it and never change what lies there: it is part of the cache's directory.",
+    )
+    kms_key_arn: KeyArn | None = Field(
+        default=None, description="Your own key, where the bucket is encrypted with one."
+    )
+
+
+class ClaimWeights(Block):
+    """Weights on a volume of yours, mounted read-only from a claim in the serving namespace."""
+
+    kind: Literal["claim"] = "claim"
+    name: ClaimName = Field(
+        examples=["models"],
+        description="PersistentVolumeClaim that every replica can mount at once. You make it.",
+    )
+    path: Folders | None = Field(
+        default=None,
+        description="Folder in it with the model's files. Name the revision in it and never change "
+        "what lies there: it is part of the cache's directory. Without it the volume's root.",
+    )
+
+
 class ModelConfig(Block):
     """One model and its replicas."""
 
@@ -330,6 +406,9 @@ class ModelConfig(Block):
     ] = Field(
         examples=["Qwen/Qwen2-7B-Instruct"],
         description="Hugging Face id. It is part of every cache key.",
+    )
+    weights: Annotated[HubWeights | S3Weights | ClaimWeights, Field(discriminator="kind")] = Field(
+        default=HubWeights(), description="Where the weights come from."
     )
     config_json: str | None = Field(
         default=None,

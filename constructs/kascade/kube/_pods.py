@@ -125,7 +125,7 @@ def spread(selecting: Mapping[str, str], key: str = "kubernetes.io/hostname") ->
     """Spread pods over nodes (or zones) where there is a choice.
 
     ``ScheduleAnyway``: a rule that refuses would leave a replacement pod pending whenever the only
-    free place is on a node that already has one.
+    free place is on a node, or in a zone, that already has one.
     """
     return {
         "maxSkew": 1,
@@ -133,6 +133,15 @@ def spread(selecting: Mapping[str, str], key: str = "kubernetes.io/hostname") ->
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": dict(selecting)},
     }
+
+
+ZONE: Final = "topology.kubernetes.io/zone"
+
+
+def spread_widely(selecting: Mapping[str, str], *, zones: bool) -> list[Fields]:
+    """Spread pods over nodes, and over zones where their nodes stand in several."""
+    over_zones = [spread(selecting, ZONE)] if zones else []
+    return [spread(selecting), *over_zones]
 
 
 def field_env(name: str, path: str) -> Fields:

@@ -25,7 +25,8 @@ from kascade.kube._objects import Fields, Metadata, add_object
 from kascade.kube._pods import plain_env, tolerations
 from kascade.kube.engine import engine_volumes
 from kascade.kube.lmcache import SHARED_ENV, SHM_MOUNT, guard_container, server_container
-from kascade.kube.vllm import TRANSFER_FLAG, WEIGHTS_MOUNT, transfer_arg
+from kascade.kube.vllm import TRANSFER_FLAG, transfer_arg
+from kascade.kube.weights import weights_mount
 from kascade.sizing.plan import AdmissionPlan, EnginePlan
 
 _CREATED_PODS: Final[Fields] = {
@@ -176,7 +177,7 @@ def _operations(engine: EnginePlan) -> Iterable[str]:
     # The operator strips LMCACHE_ variables of an endpoint, so those have to come this way.
     yield from _add_named(worker, "env", inside, plain_env(SHARED_ENV), key="name")
     yield from _add_named(
-        worker, "volumeMounts", inside, [SHM_MOUNT, WEIGHTS_MOUNT], key="mountPath"
+        worker, "volumeMounts", inside, [SHM_MOUNT, weights_mount(engine)], key="mountPath"
     )
     yield unless(f"has({worker}.args)", add(inside("args"), []))
     yield unless(

@@ -8,7 +8,7 @@ from constructs import Construct
 
 from kascade.kube._labels import ENGINE_LABEL, VLLM_PORT, engine_selector, labels
 from kascade.kube._objects import Fields, Metadata, add_object, pod_template
-from kascade.kube._pods import ENGINE_PRIORITY, POD_SECURITY, in_group, spread, tolerations
+from kascade.kube._pods import ENGINE_PRIORITY, POD_SECURITY, in_group, spread_widely, tolerations
 from kascade.kube._policies import (
     add_policy,
     ingress_from,
@@ -17,9 +17,9 @@ from kascade.kube._policies import (
     scrape_ingress,
 )
 from kascade.kube._rbac import add_service_account
-from kascade.kube.classes import WEIGHTS_STORAGE_CLASS
 from kascade.kube.lmcache import SHM_VOLUME, cache_volumes, guard_container, server_container
-from kascade.kube.vllm import WEIGHTS_VOLUME, engine_container
+from kascade.kube.vllm import engine_container
+from kascade.kube.weights import weights_volume
 from kascade.sizing.plan import EnginePlan, NetworkPlan
 
 _SHUTDOWN_SECONDS: Final = 30
@@ -116,7 +116,7 @@ class Engine(Construct):
             "securityContext": POD_SECURITY,
             "affinity": in_group(plan.group, plan.instance_type),
             "tolerations": tolerations(plan.taint_keys),
-            "topologySpreadConstraints": [spread(self._selector)],
+            "topologySpreadConstraints": spread_widely(self._selector, zones=plan.spread_zones),
             "initContainers": [*guard, server_container(plan)],
             "containers": [engine_container(plan)],
             "volumes": engine_volumes(plan),
@@ -135,8 +135,9 @@ class Engine(Construct):
                 ),
                 *scrape_ingress(network.collector_cidrs, plan.port, plan.lmcache.http_port),
             ],
-            # Weights. The mount is the kubelet's, not the pod's, so the cache needs no rule.
-            egress=[internet_egress(network.vpc_cidr)],
+            # Weights. A mount is the kubelet's, not the pod's, so neither the cache nor mounted
+            # weights need a rule.
+            egress=[internet_egress(network.vpc_cidr)] if plan.mounted_weights is None else [],
         )
 
 
@@ -148,18 +149,6 @@ def engine_volumes(plan: EnginePlan) -> list[Fields]:
             "name": SHM_VOLUME,
             "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.shm_mib}Mi"},
         },
-        # Not an emptyDir: that shares the disk of images and logs, see decision 0006.
-        {
-            "name": WEIGHTS_VOLUME,
-            "ephemeral": {
-                "volumeClaimTemplate": {
-                    "spec": {
-                        "accessModes": ["ReadWriteOnce"],
-                        "storageClassName": WEIGHTS_STORAGE_CLASS,
-                        "resources": {"requests": {"storage": f"{plan.weights_volume_gib}Gi"}},
-                    }
-                }
-            },
-        },
+        weights_volume(plan),
         *cache_volumes(plan),
     ]

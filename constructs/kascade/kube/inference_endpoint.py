@@ -17,7 +17,8 @@ from kascade.kube._pods import resources
 from kascade.kube._policies import add_policy, ingress_from, internet_egress, scrape_ingress
 from kascade.kube._rbac import add_service_account
 from kascade.kube.admission import CascadeAdmission, operator_selector
-from kascade.kube.vllm import TOKEN_KEY, engine_env, model_args, probes
+from kascade.kube.vllm import engine_env, model_args, probes
+from kascade.kube.weights import TOKEN_KEY, weights_mount, weights_volume, working_directory
 from kascade.sizing.plan import AdmissionPlan, EnginePlan, NetworkPlan, OperatorPlan
 
 _USER_ASSIGNABLE: Final = "sagemaker.amazonaws.com/user-assignable"
@@ -96,6 +97,7 @@ class InferenceEndpoint(Construct):
                 ),
                 *scrape_ingress(network.collector_cidrs, engine.port, engine.lmcache.http_port),
             ],
+            # Weights, and what the operator's own collector sends.
             egress=[internet_egress(network.vpc_cidr)],
         )
 
@@ -123,7 +125,7 @@ def endpoint(engine: EnginePlan, operator: OperatorPlan) -> Fields:
             # The default port is 8080, where LMCache's server listens.
             "modelMetrics": {"path": "/metrics", "port": engine.port},
         },
-        "kubernetes": {"serviceAccountName": engine.name},
+        "kubernetes": _kubernetes(engine),
     }
     if operator.endpoint_name:
         spec["endpointName"] = operator.endpoint_name
@@ -133,11 +135,14 @@ def endpoint(engine: EnginePlan, operator: OperatorPlan) -> Fields:
 
 
 def _source(engine: EnginePlan) -> Fields:
-    """Weights from Hugging Face.
+    """Weights from Hugging Face, or from a claim that the worker mounts.
 
     The operator leaves the download to vLLM (reported: awslabs/ai-on-sagemaker-hyperpod), so the
-    worker is given the token as well.
+    worker is given the token as well. A bucket is mounted as in our own pods and not by the
+    operator, whose path for it would be another model in the cache's keys.
     """
+    if engine.mounted_weights is not None:
+        return {"modelSourceType": "kubernetesVolume"}
     model: dict[str, object] = {"modelId": engine.model}
     if engine.revision is not None:
         model["commitSHA"] = engine.revision
@@ -155,11 +160,27 @@ def _worker(engine: EnginePlan) -> Fields:
         "args": model_args(engine),
         "environmentVariables": engine_env(engine),
         "modelInvocationPort": {"containerPort": engine.port, "name": OPERATOR_PORT},
-        # Required; with weights from Hugging Face nothing is put there.
-        "modelVolumeMount": {"name": "model", "mountPath": "/opt/ml/model"},
+        **working_directory(engine),
+        "modelVolumeMount": _model_mount(engine),
         "probes": probes(engine, OPERATOR_PORT),
         "resources": resources(engine.size, {GPU_RESOURCE: engine.gpus}),
     }
+
+
+def _model_mount(engine: EnginePlan) -> Fields:
+    """The one volume that the endpoint lets the worker mount, by name and path alone."""
+    if engine.mounted_weights is None:
+        # Required; with weights from Hugging Face nothing is put there.
+        return {"name": "model", "mountPath": "/opt/ml/model"}
+    mount = weights_mount(engine)
+    return {"name": mount["name"], "mountPath": mount["mountPath"]}
+
+
+def _kubernetes(engine: EnginePlan) -> Fields:
+    account = {"serviceAccountName": engine.name}
+    if engine.mounted_weights is None:
+        return account
+    return {**account, "volumes": [weights_volume(engine)]}
 
 
 def _tls(operator: OperatorPlan) -> Fields:

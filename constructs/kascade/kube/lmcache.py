@@ -83,6 +83,7 @@ def guard_container(engine: EnginePlan, l2: L2Plan) -> Fields:
         "command": ["python3", "-c", _GUARD],
         "args": [l2.mount_path, MARKER, str(_GUARD_SECONDS)],
         "resources": HELPER_RESOURCES,
+        # Root like the server: what that one may read is what is proven.
         "securityContext": {**NO_PRIVILEGES, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": CACHE_VOLUME, "mountPath": l2.mount_path}],
@@ -127,6 +128,7 @@ def server_container(engine: EnginePlan) -> Fields:
             "/healthcheck", LMCACHE_PORT, period=10, failures=6, ends_within=10
         ),
         "resources": resources(plan.size),
+        # Root, as the image has no other user; and one user for all replicas' files in L2.
         "securityContext": NO_PRIVILEGES,
         "volumeMounts": mounts,
     }

@@ -23,7 +23,7 @@ from kascade.kube._pods import (
     http_probe,
     plain_env,
     resources,
-    spread,
+    spread_widely,
 )
 from kascade.kube._policies import (
     add_policy,
@@ -114,7 +114,7 @@ class Router(Construct):
             "terminationGracePeriodSeconds": plan.request_timeout_seconds + _NOTICE_SECONDS,
             "securityContext": NON_ROOT_POD,
             "affinity": ON_SYSTEM_NODES,
-            "topologySpreadConstraints": [spread(self._selector)],
+            "topologySpreadConstraints": spread_widely(self._selector, zones=plan.spread_zones),
             "containers": [
                 {
                     "name": "router",

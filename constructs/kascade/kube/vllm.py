@@ -13,14 +13,8 @@ from kascade.kube._labels import GPU_RESOURCE, VLLM_PORT
 from kascade.kube._objects import Fields
 from kascade.kube._pods import NO_PRIVILEGES, http_probe, plain_env, resources
 from kascade.kube.lmcache import SHARED_ENV, SHM_MOUNT
+from kascade.kube.weights import token_env, weights_env, weights_mount, working_directory
 from kascade.sizing.plan import EnginePlan
-
-WEIGHTS_VOLUME: Final = "weights"
-_WEIGHTS_PATH: Final = "/weights"
-WEIGHTS_MOUNT: Final[Fields] = {"name": WEIGHTS_VOLUME, "mountPath": _WEIGHTS_PATH}
-
-TOKEN_KEY: Final = "token"  # noqa: S105 - the name of a field, not a secret
-"""Field of the Secret that holds the Hugging Face token."""
 
 _STARTUP_PERIOD: Final = 10
 
@@ -40,6 +34,7 @@ def engine_container(engine: EnginePlan) -> Fields:
         "command": ["vllm", "serve"],
         "args": serve_args(engine),
         "env": engine_env(engine),
+        **working_directory(engine),
         # API and metrics share one port.
         "ports": [{"name": VLLM_PORT, "containerPort": engine.port}],
         **probes(engine, VLLM_PORT),
@@ -50,15 +45,15 @@ def engine_container(engine: EnginePlan) -> Fields:
         # The image has no user but root; its caches make a read-only root impractical.
         "securityContext": NO_PRIVILEGES,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [SHM_MOUNT, WEIGHTS_MOUNT],
+        "volumeMounts": [SHM_MOUNT, weights_mount(engine)],
     }
 
 
 def engine_env(engine: EnginePlan) -> list[Fields]:
     """Environment of vLLM."""
     return [
-        *plain_env({**SHARED_ENV, "HF_HOME": _WEIGHTS_PATH}),
-        *_token(engine.huggingface_secret),
+        *plain_env({**SHARED_ENV, **weights_env(engine)}),
+        *token_env(engine),
     ]
 
 
@@ -143,10 +138,3 @@ def transfer_config(engine: EnginePlan) -> Fields:
             "lmcache.mp.isolated_ipc": True,
         },
     }
-
-
-def _token(secret: str | None) -> list[Fields]:
-    """Hugging Face token, where the model is gated; the Secret is made by hand."""
-    if secret is None:
-        return []
-    return [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": secret, "key": TOKEN_KEY}}}]

@@ -15,12 +15,14 @@ from kascade.sizing import gpu, host, pool, transfer
 from kascade.sizing.nodes import Packing
 from kascade.sizing.operated import operator_plan
 from kascade.sizing.plan import (
+    BucketVolumePlan,
     ContainerSize,
     EngineFigures,
     EnginePlan,
     Figure,
     L2Plan,
     LMCachePlan,
+    MountedWeights,
 )
 from kascade.units import GIB, MIB, format_bytes, format_count, mib_to_gib
 
@@ -85,7 +87,9 @@ class EngineInput:
 
     @property
     def revision(self) -> str | None:
-        """Commit of the weights, where one is known."""
+        """Commit of the weights, where they are downloaded and one is known."""
+        if self.model.weights.kind != "hub":
+            return None
         return self.model.revision or REVISIONS.get(self.model.model)
 
     @property
@@ -374,12 +378,7 @@ def plan_engine(
             f"one replica and no free GPU: {model.name} is down during every roll-out. Two "
             "replicas, or one more instance, avoid that",
         )
-    if given.revision is None:
-        given.warn(
-            "revision",
-            f"no commit is known for {model.model}: replicas that start at different times may "
-            "load different weights and then share cached blocks. Name the commit in `revision`",
-        )
+    _warn_of_loose_weights(given)
     figures = _figures(given, gpus=gpus, ram=ram, l2=l2)
     for tier, tokens, name in (
         ("L1", figures.l1_tokens, "l1"),
@@ -436,7 +435,10 @@ def plan_engine(
         port=VLLM_PORT,
         size=ram.engine,
         shm_mib=ram.shm_mib,
-        weights_volume_gib=int(_checkpoint_bytes(given) * WEIGHTS_SPARE // GIB) + 5,
+        weights_volume_gib=int(_checkpoint_bytes(given) * WEIGHTS_SPARE // GIB) + 5
+        if model.weights.kind == "hub"
+        else 0,
+        mounted_weights=mounted_weights(given),
         load_timeout_seconds=_load_seconds(given),
         drain_seconds=DRAIN_SECONDS,
         max_surge=surge,
@@ -444,6 +446,7 @@ def plan_engine(
         huggingface_secret=model.huggingface_token_secret,
         taint_keys=tuple(taint.key for taint in given.group.taints),
         shares_node=shares,
+        spread_zones=given.group.zone is None and len(config.zones) > 1,
         lmcache=LMCachePlan(
             port=LMCACHE_PORT,
             http_port=LMCACHE_HTTP_PORT,
@@ -492,6 +495,67 @@ def _load_seconds(given: EngineInput) -> int:
     return LOAD_BASE_SECONDS + int(_checkpoint_bytes(given) // DOWNLOAD_BYTES_PER_SECOND)
 
 
+def _warn_of_loose_weights(given: EngineInput) -> None:
+    """Warn where nothing says which weights a replica loads."""
+    model = given.model
+    if model.weights.kind == "hub" and given.revision is None:
+        given.warn(
+            "revision",
+            f"no commit is known for {model.model}: replicas that start at different times may "
+            "load different weights and then share cached blocks. Name the commit in `revision`",
+        )
+    if model.weights.kind == "claim" and model.weights.path is None:
+        given.warn(
+            "weights",
+            f"nothing says which weights lie at the root of claim {model.weights.name!r}: were "
+            "they exchanged, replicas would share blocks of the old ones. Put them into a folder "
+            "named after their revision and give it in weights.path",
+        )
+
+
+def mounted_weights(given: EngineInput) -> MountedWeights | None:
+    """Where the weights are mounted from, or None where each pod downloads them."""
+    weights = given.model.weights
+    if weights.kind == "hub":
+        return None
+    if weights.kind == "claim":
+        return MountedWeights(claim=weights.name, folder=weights.path, bucket=None)
+    region = given.config.region
+    size = ContainerSize(cpu_millis=host.MOUNTPOINT_CPU_MILLIS, memory_mib=host.MOUNTPOINT_MIB)
+    fixed = f"{weights.bucket} {weights.prefix} {region} {size.cpu_millis} {size.memory_mib}"
+    bucket = BucketVolumePlan(
+        name=f"weights-{given.model.name}-{short_hash(fixed)}",
+        claim_namespace=given.config.name,
+        engine=given.model.name,
+        bucket=weights.bucket,
+        prefix=weights.prefix,
+        region=region,
+        size=size,
+    )
+    return MountedWeights(claim=bucket.name, folder=None, bucket=bucket)
+
+
+def _weights_identity(given: EngineInput) -> str:
+    """Which weights of the model they are, as far as the configuration says.
+
+    A commit where they are downloaded; else the place they lie in, which may hold any characters.
+    """
+    weights = given.model.weights
+    if weights.kind == "hub":
+        return (given.revision or "main")[:7]
+    place = (
+        (weights.bucket, weights.prefix)
+        if weights.kind == "s3"
+        else (weights.name, weights.path or "")
+    )
+    return f"{weights.kind}.{short_hash('/'.join(place))}"
+
+
+def short_hash(text: str) -> str:
+    """Name a text in six hex digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
 def _checkpoint_bytes(given: EngineInput) -> float:
     return given.facts.parameters * given.facts.weight_bytes_per_parameter
 
@@ -505,7 +569,7 @@ def _l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pl
     parts = (settings.ttl_hours, settings.masters, CLIENT_TIMEOUT_MS, pool.BLOCK_SIZE_MB)
     fixed = f"{directory} {parts}"
     return L2Plan(
-        volume=f"kv-{given.model.name}-{hashlib.sha256(fixed.encode()).hexdigest()[:6]}",
+        volume=f"kv-{given.model.name}-{short_hash(fixed)}",
         directory=directory,
         mount_path=CACHE_MOUNT,
         # LMCache makes missing directories through the mount, which would stamp them with the
@@ -528,11 +592,10 @@ def _directory(given: EngineInput, integrity: str) -> str:
     model, cache = given.model, given.config.cache
     kind = given.facts.dtype if model.kv_cache_dtype == "auto" else model.kv_cache_dtype
     weights = f"-{model.quantization}" if model.quantization else ""
-    revision = (given.revision or "main")[:7]
     # The layout of a block is the engine's and LMCache's own affair and may change with either.
-    image = hashlib.sha256(given.image.encode()).hexdigest()[:6]
+    image = short_hash(given.image)
     return (
-        f"/kv/{model.name}/{model.model.replace('/', '--')}-{revision}{weights}/"
+        f"/kv/{model.name}/{model.model.replace('/', '--')}-{_weights_identity(given)}{weights}/"
         f"{kind}-tp{given.tp}-c{cache.chunk_size}-{HASH_ALGORITHM}-{integrity}-{image}"
     )
 

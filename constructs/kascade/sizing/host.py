@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,6 +72,12 @@ CURVINE_WORKER_CPU: Final = 1000
 CURVINE_CSI_MIB: Final = 4096
 CURVINE_CSI_CPU: Final = 250
 
+MOUNTPOINT: Final = "mountpoint-s3"
+MOUNTPOINT_MIB: Final = 2048
+MOUNTPOINT_CPU_MILLIS: Final = 250
+"""Mountpoint reads ahead in memory, up to 95 % of its limit. Its maker measured 37 Gbit/s with
+2 GiB on a large instance (docs/MEMORY.md of the driver) and asks for 512 MiB at least."""
+
 
 def curvine_worker_cpu(instance: InstanceType) -> int:
     """CPU request of a Curvine worker on an instance type."""
@@ -78,7 +85,14 @@ def curvine_worker_cpu(instance: InstanceType) -> int:
     return CURVINE_WORKER_SMALL_CPU if small else CURVINE_WORKER_CPU
 
 
-def daemons(instance: InstanceType, *, curvine: bool, tiered_storage: bool) -> tuple[Daemon, ...]:
+def daemons(
+    instance: InstanceType,
+    *,
+    curvine: bool,
+    tiered_storage: bool,
+    s3_driver: bool = False,
+    s3_volumes: Iterable[str] = (),
+) -> tuple[Daemon, ...]:
     """Every pod that stands on a node before any engine.
 
     Args:
@@ -86,6 +100,8 @@ def daemons(instance: InstanceType, *, curvine: bool, tiered_storage: bool) -> t
         curvine: True when L2 is Curvine.
         tiered_storage: True when HyperPod's managed tier is on. Its daemon's RAM is the
             percentage, counted apart; here it only takes a pod slot.
+        s3_driver: True when some model of the deployment mounts its weights from S3.
+        s3_volumes: Models that do so on this kind of node: each has a Mountpoint of its own.
 
     >>> from kascade.catalog.instances import INSTANCES
     >>> small = daemons(INSTANCES["ml.g6e.2xlarge"], curvine=True, tiered_storage=True)
@@ -142,6 +158,24 @@ def daemons(instance: InstanceType, *, curvine: bool, tiered_storage: bool) -> t
                     reason="our limit",
                 )
             )
+    if s3_driver:
+        found.append(
+            Daemon(
+                name="s3-csi-node",
+                memory_mib=256,
+                cpu_millis=30,
+                reason="limit of its plugin and requests of its three containers, in its chart",
+            )
+        )
+    found += [
+        Daemon(
+            name=f"{MOUNTPOINT}-{model}",
+            memory_mib=MOUNTPOINT_MIB,
+            cpu_millis=MOUNTPOINT_CPU_MILLIS,
+            reason="our limit",
+        )
+        for model in s3_volumes
+    ]
     if tiered_storage:
         found.append(
             Daemon(

@@ -123,6 +123,20 @@ class InstanceGroupPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BucketAccess:
+    """A folder of a bucket that the S3 CSI driver may read.
+
+    Attributes:
+        prefix: Without slash at either end.
+        kms_key_arn: Key of the bucket, or None for S3's own encryption.
+    """
+
+    bucket: str
+    prefix: str
+    kms_key_arn: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
     """EKS and HyperPod.
 
@@ -132,6 +146,7 @@ class ClusterPlan:
             when that tier is off.
         nvme_mount: Where the instance's NVMe is mounted on the host.
         cache_host_path: Directory below it that the lifecycle script makes for Curvine.
+        weights: What engines mount from S3; empty when no model does.
     """
 
     eks_name: str
@@ -146,6 +161,7 @@ class ClusterPlan:
     node_recovery: str
     nvme_mount: str
     cache_host_path: str
+    weights: tuple[BucketAccess, ...]
     log_retention_days: int
 
     @property
@@ -369,6 +385,27 @@ class KyvernoPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BucketVolumePlan:
+    """One folder of a bucket as a static volume, mounted by Mountpoint for S3.
+
+    Attributes:
+        name: Of the claim. It ends with a hash of all that cannot be changed in a volume, so that a
+            change makes a new one.
+        engine: The model that mounts it.
+        prefix: Without slash at either end.
+        size: Of the pod that the driver starts on a node for this volume.
+    """
+
+    name: str
+    claim_namespace: str
+    engine: str
+    bucket: str
+    prefix: str
+    region: str
+    size: ContainerSize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionPlan:
     """Who changes the pods that the inference operator makes.
 
@@ -383,16 +420,35 @@ class AdmissionPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MountedWeights:
+    """Weights that lie somewhere already; every replica mounts them, and none can write.
+
+    Attributes:
+        claim: Claim in the engine's namespace.
+        folder: Folder in the claim with the model's files, or None for all of it.
+        bucket: What the claim is made for, or None for a claim that somebody else makes.
+    """
+
+    claim: str
+    folder: str | None
+    bucket: BucketVolumePlan | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EnginePlan:
     """One model: its replicas, its vLLM arguments and its LMCache server.
 
     Attributes:
         model: What ``vllm serve`` is given and what stands in every cache key; equal in all pods.
+            With mounted weights it is also the path of their folder, below the working directory.
         served_name: Name in the API; equal to ``model`` so that vLLM's and LMCache's metrics
             carry one label value.
         gpus: GPUs of one pod, equal to the tensor parallel size.
+        weights_volume_gib: Volume that a pod downloads the weights to, 0 for mounted weights.
+        mounted_weights: Weights that need no download, or None.
         shares_node: True when several pods of this or another model can stand on one node.
         operator: None for an engine whose pods are ours.
+        spread_zones: True when its group has nodes in several zones.
     """
 
     name: str
@@ -417,6 +473,7 @@ class EnginePlan:
     size: ContainerSize
     shm_mib: int
     weights_volume_gib: int
+    mounted_weights: MountedWeights | None
     load_timeout_seconds: int
     drain_seconds: int
     max_surge: int
@@ -424,6 +481,7 @@ class EnginePlan:
     huggingface_secret: str | None
     taint_keys: tuple[str, ...]
     shares_node: bool
+    spread_zones: bool
     lmcache: LMCachePlan
     figures: EngineFigures
     operator: OperatorPlan | None = None
@@ -438,6 +496,7 @@ class RouterPlan:
         program: Which program serves it.
         policy: That program's own name for it.
         reason: Why this program and policy.
+        spread_zones: True when the system nodes stand in several zones.
     """
 
     name: str
@@ -451,6 +510,7 @@ class RouterPlan:
     reason: str
     replicas: int
     replicas_reason: str
+    spread_zones: bool
     port: int
     metrics_port: int
     size: ContainerSize

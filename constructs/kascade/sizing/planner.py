@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from kascade.catalog.images import IMAGES, health_agent_image
+from kascade.catalog.images import IMAGES, KNOWN_GOOD, health_agent_image, run_together
 from kascade.catalog.instances import INSTANCES, OFFERED_IN, PRICE_DATE, PRICE_REGION, InstanceType
 from kascade.catalog.kubernetes import ADDONS
 from kascade.catalog.models import MODELS, ModelFacts
@@ -28,6 +28,7 @@ from kascade.sizing.engines import EngineInput, L2Share
 from kascade.sizing.nodes import Packing, pack
 from kascade.sizing.plan import (
     AddonPlan,
+    BucketAccess,
     ClusterPlan,
     ContainerSize,
     CurvinePlan,
@@ -256,10 +257,13 @@ class _Planner:
         return self.config.cache.l2 if self.config.cache.l2.kind == "curvine" else None
 
     def _daemons(self, group: _Group) -> tuple[host.Daemon, ...]:
+        from_s3 = [model for model in self.config.models if model.weights.kind == "s3"]
         return host.daemons(
             group.instance,
             curvine=self._curvine is not None,
             tiered_storage=self.config.hyperpod.tiered_storage_percentage is not None,
+            s3_driver=bool(from_s3),
+            s3_volumes=[model.name for model in from_s3 if self._runs_on(model, group)],
         )
 
     def _pool_capacity(self, groups: Mapping[str, _Group]) -> None:
@@ -464,6 +468,7 @@ class _Planner:
                     also_reads=(("region",),),
                 )
             )
+        self._versions()
         percentage = self.config.hyperpod.tiered_storage_percentage
         if percentage is not None:
             l2 = "Curvine" if self._curvine else "off"
@@ -503,6 +508,35 @@ class _Planner:
                     "is published; build images/router and name it here before production",
                 )
             )
+
+    def _versions(self) -> None:
+        """Refuse programs that were never run together; of images of your own, only warn."""
+        own = self.config.images
+        if own.engine is not None:
+            known = " and ".join(f"{k} {v}" for k, v in IMAGES["engine"].carries.items())
+            self.warnings.append(
+                Problem(
+                    path=("images", "engine"),
+                    message=f"nothing here knows what is in {own.engine}; its arguments are those "
+                    f"of {known}, and other versions may understand each other and still never "
+                    "hit. Run `kascade verify` once it is up",
+                )
+            )
+            return
+        roles = ["engine", *(["router"] if own.router is None else [])]
+        carried = {k: v for role in roles for k, v in IMAGES[role].carries.items()}
+        if run_together(carried):
+            return
+        named = ", ".join(f"{name} {version}" for name, version in carried.items())
+        good = "; ".join(", ".join(f"{k} {v}" for k, v in row.items()) for row in KNOWN_GOOD)
+        self.problems.append(
+            Problem(
+                path=("images",),
+                message=f"the catalog's images carry {named}, which were never run together (known "
+                f"to be good: {good}); name an engine image of your own to go on without that",
+                also_reads=(("images", "engine"), ("images", "router")),
+            )
+        )
 
     def _runs_on(self, model: ModelConfig, group: _Group) -> bool:
         return model.instance_group in {None, group.config.name}
@@ -634,7 +668,7 @@ class _Planner:
             kubernetes_version=config.kubernetes.version,
             public_access_cidrs=config.kubernetes.public_access_cidrs,
             admin_role_arns=config.kubernetes.admin_role_arns,
-            addons=_addons(config.kubernetes.version),
+            addons=_addons(config.kubernetes.version, s3_driver=bool(self._weights_in_s3)),
             system_group=SystemGroupPlan(
                 instance_type=system.instance_type,
                 count=system.count,
@@ -646,8 +680,23 @@ class _Planner:
             node_recovery=config.hyperpod.node_recovery,
             nvme_mount=config.hyperpod.nvme_mount,
             cache_host_path=f"{config.hyperpod.nvme_mount}/kascade/{config.name}",
+            weights=self._weights_in_s3,
             log_retention_days=config.kubernetes.log_retention_days,
         )
+
+    @property
+    def _weights_in_s3(self) -> tuple[BucketAccess, ...]:
+        """Every folder that some model mounts, once."""
+        found = {
+            BucketAccess(
+                bucket=model.weights.bucket,
+                prefix=model.weights.prefix,
+                kms_key_arn=model.weights.kms_key_arn,
+            )
+            for model in self.config.models
+            if model.weights.kind == "s3"
+        }
+        return tuple(sorted(found, key=lambda a: (a.bucket, a.prefix, a.kms_key_arn or "")))
 
     def _group(self, group: _Group, carried: tuple[host.Daemon, ...]) -> InstanceGroupPlan:
         instance, config = group.instance, group.config
@@ -752,6 +801,7 @@ class _Planner:
             reason=choice.reason,
             replicas=choice.replicas,
             replicas_reason=choice.replicas_reason,
+            spread_zones=len(self.config.zones) > 1,
             port=8000,
             metrics_port=29000,
             size=ContainerSize(
@@ -809,18 +859,22 @@ def _nodes_for(engines: Sequence[int], gpus_per_node: int) -> int:
     return nodes
 
 
-def _addons(version: str) -> tuple[AddonPlan, ...]:
+def _addons(version: str, *, s3_driver: bool) -> tuple[AddonPlan, ...]:
     pinned = ADDONS.get(version, {})
     # Prefix delegation must be on before the first node joins; the policy agent is what makes
     # NetworkPolicies mean anything.
     cni = {"env": {"ENABLE_PREFIX_DELEGATION": "true"}, "enableNetworkPolicy": "true"}
-    rows: tuple[tuple[str, bool, Mapping[str, object]], ...] = (
+    rows: list[tuple[str, bool, Mapping[str, object]]] = [
         ("vpc-cni", False, cni),
         ("kube-proxy", False, {}),
         ("eks-pod-identity-agent", False, {}),
         ("coredns", True, {}),
         ("aws-ebs-csi-driver", True, {}),
-    )
+    ]
+    if s3_driver:
+        # The default of its second version; with the first one, a tainted GPU node had no driver.
+        tolerant = {"node": {"tolerateAllTaints": True}}
+        rows.append(("aws-mountpoint-s3-csi-driver", True, tolerant))
     return tuple(
         AddonPlan(
             name=name,

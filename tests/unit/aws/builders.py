@@ -96,6 +96,7 @@ def make_cluster_plan(**changes: Any) -> ClusterPlan:
         "tiered_storage_percentage": 20,
         "node_recovery": "Automatic",
         "nvme_mount": "/opt/dlami/nvme",
+        "weights": (),
         "cache_host_path": "/opt/dlami/nvme/kascade",
         "log_retention_days": 30,
     }

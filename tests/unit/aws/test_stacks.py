@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kascade.sizing.plan import AddonPlan, BucketAccess
 from tests.unit.aws.builders import (
     Synthesis,
     make_cluster_plan,
@@ -368,6 +369,54 @@ def test_the_ebs_driver_may_attach_before_and_after_there_is_a_hyperpod_cluster(
     attach, describe = policy["PolicyDocument"]["Statement"]
     assert attach["Resource"]["Fn::Join"][1][-1] == ":cluster/*"
     assert describe["Action"] == "eks:DescribeCluster"
+
+
+def test_the_s3_driver_may_read_the_folders_of_weights_and_nothing_else(tmp_path: Path) -> None:
+    key = "arn:aws:kms:us-west-2:111122223333:key/1234abcd"
+    folders = (
+        BucketAccess(bucket="one", prefix="qwen/1", kms_key_arn=key),
+        BucketAccess(bucket="two", prefix="llama/2", kms_key_arn=None),
+    )
+    driver = AddonPlan(
+        name="aws-mountpoint-s3-csi-driver", version=None, needs_nodes=True, configuration={}
+    )
+    addons = (*make_cluster_plan().addons, driver)
+    plan = make_plan(cluster=make_cluster_plan(weights=folders, addons=addons))
+    synthesis = synthesize(tmp_path, plan)
+
+    policies = synthesis.resources("cluster", "AWS::IAM::Policy")
+    (policy,) = (p["Properties"] for name, p in policies.items() if "Weights" in name)
+    said = [
+        (
+            statement["Action"],
+            "".join(part for part in _parts(statement["Resource"]) if isinstance(part, str)),
+            statement.get("Condition"),
+        )
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
+    assert said == [
+        ("s3:ListBucket", "arn::s3:::one", {"StringLike": {"s3:prefix": "qwen/1/*"}}),
+        ("s3:GetObject", "arn::s3:::one/qwen/1/*", None),
+        ("s3:ListBucket", "arn::s3:::two", {"StringLike": {"s3:prefix": "llama/2/*"}}),
+        ("s3:GetObject", "arn::s3:::two/llama/2/*", None),
+        ("kms:Decrypt", key, None),
+    ]
+    (addon,) = (
+        addon["Properties"]
+        for addon in synthesis.resources("cluster", "AWS::EKS::Addon").values()
+        if addon["Properties"]["AddonName"] == driver.name
+    )
+    (association,) = addon["PodIdentityAssociations"]
+    assert association["ServiceAccount"] == "s3-csi-driver-sa"
+    (role,) = references(association)
+    assert references(policy["Roles"]) == {role}
+    trust = synthesis.templates["cluster"]["Resources"][role]["Properties"]
+    (statement,) = trust["AssumeRolePolicyDocument"]["Statement"]
+    assert statement["Principal"] == {"Service": "pods.eks.amazonaws.com"}
+
+
+def _parts(arn: Any) -> list[Any]:
+    return [arn] if isinstance(arn, str) else list(arn["Fn::Join"][1])
 
 
 # --- Serving -----------------------------------------------------------------------------------

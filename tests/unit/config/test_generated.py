@@ -23,7 +23,7 @@ def test_the_committed_reference_is_current() -> None:
     assert (CONFIG / "reference.yaml").read_text() == reference_text()
 
 
-@pytest.mark.parametrize("name", ["default", "fleet", "reference"])
+@pytest.mark.parametrize("name", ["default", "fleet", "laptop", "reference", "weights"])
 def test_shipped_files_agree_with_the_schema(name: str) -> None:
     content = yaml.safe_load((CONFIG / f"{name}.yaml").read_text())
     jsonschema.validate(content, json.loads(schema_text()))

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kascade import InvalidConfigError, plan_file
+from kascade.catalog.images import IMAGES
 from kascade.catalog.instances import INSTANCES
 from kascade.sizing import planner
 
@@ -126,6 +127,76 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         ),
         "cache.l2",
         r"no room for qwen: \(11 - 10 reserved\) GiB of a node's NVMe x 1 of 4 GPUs",
+    ),
+    "bucket with its scheme": (
+        model(weights={"kind": "s3", "bucket": "s3://models", "prefix": "qwen/1"}),
+        "models[0].weights.bucket",
+        r"'s3://models' cannot be the name of a bucket; .* without s3:// before it",
+    ),
+    "bucket that looks like an address": (
+        model(weights={"kind": "s3", "bucket": "10.0.0.1", "prefix": "qwen/1"}),
+        "models[0].weights.bucket",
+        r"'10\.0\.0\.1' cannot be the name of a bucket",
+    ),
+    "directory bucket": (
+        model(weights={"kind": "s3", "bucket": "models--usw2-az1--x-s3", "prefix": "qwen/1"}),
+        "models[0].weights.bucket",
+        r"names a directory bucket or an access point.*general purpose bucket",
+    ),
+    "prefix with a slash at the end": (
+        model(weights={"kind": "s3", "bucket": "models", "prefix": "qwen/1/"}),
+        "models[0].weights.prefix",
+        r"'qwen/1/' is no path of folders such as .*none at the beginning or end",
+    ),
+    "whole bucket": (
+        model(weights={"kind": "s3", "bucket": "models", "prefix": ""}),
+        "models[0].weights.prefix",
+        r"'' is no path of folders",
+    ),
+    "bucket without prefix": (
+        model(weights={"kind": "s3", "bucket": "models"}),
+        "models[0].weights.prefix",
+        r"missing|required",
+    ),
+    "path out of the claim": (
+        model(weights={"kind": "claim", "name": "models", "path": "../other"}),
+        "models[0].weights.path",
+        r"'\.\./other' is no path of folders .*no folder that begins with a dot",
+    ),
+    "claim that cannot be one": (
+        model(weights={"kind": "claim", "name": "My Models"}),
+        "models[0].weights.name",
+        r"'My Models' is not the name of a PersistentVolumeClaim",
+    ),
+    "key that is no KMS key": (
+        model(
+            weights={"kind": "s3", "bucket": "models", "prefix": "a", "kms_key_arn": "alias/models"}
+        ),
+        "models[0].weights.kms_key_arn",
+        r"'alias/models' is not the ARN of a KMS key",
+    ),
+    "weights from nowhere": (
+        model(weights={"kind": "ftp"}),
+        "models[0].weights",
+        r"hub.*s3.*claim",
+    ),
+    "token that nothing reads": (
+        model(
+            weights={"kind": "claim", "name": "models", "path": "a"},
+            huggingface_token_secret="hf",  # noqa: S106 - a name
+        ),
+        "models[0].huggingface_token_secret",
+        r"nothing is downloaded with weights of kind claim; leave it out",
+    ),
+    "commit that nothing reads": (
+        model(weights={"kind": "s3", "bucket": "models", "prefix": "a"}, revision="a" * 40),
+        "models[0].revision",
+        r"nothing reads it with weights of kind s3; .*name the revision in weights\.prefix",
+    ),
+    "unknown model whose files lie in a bucket": (
+        model(model="me/mine", weights={"kind": "s3", "bucket": "models", "prefix": "a"}),
+        "models[0].model",
+        r"'me/mine' is not in the catalog.*give its Hugging Face config\.json in `config_json`",
     ),
     "chunk that is no multiple of the block": (
         top(cache={"chunk_size": 250}),
@@ -255,6 +326,15 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         both(top(name="a" * 20), model(name="b" * 27, mode="operator", replicas=1)),
         "models[0].name",
         r"have 47 characters; in mode operator at most 46 fit .* routing Service",
+    ),
+    "folder of a claim, which the operator cannot mount": (
+        model(
+            mode="operator",
+            replicas=1,
+            weights={"kind": "claim", "name": "models", "path": "qwen2-7b/f2826a0"},
+        ),
+        "models[0].weights.path",
+        r"the operator mounts a claim as a whole; .* or choose mode: deployment",
     ),
     "certificate without its domain": (
         model(
@@ -673,6 +753,35 @@ def test_a_type_not_listed_for_the_region_is_a_warning(tmp_path: Path) -> None:
     config.update(region="eu-west-2", zones=["eu-west-2a", "eu-west-2b"])
     plan = plan_file(write(tmp_path, config))
     assert any("is not listed for eu-west-2" in str(warning) for warning in plan.warnings)
+
+
+def test_versions_that_never_ran_together_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an upgrade of the catalog meets before anybody has run the pair."""
+    newer = dataclasses.replace(IMAGES["engine"], carries={"vllm": "0.33.0", "lmcache": "0.5.6"})
+    monkeypatch.setattr(planner, "IMAGES", {**IMAGES, "engine": newer})
+    (problem,) = problems_of(write(tmp_path, base()))
+    assert re.search(
+        r"images: the catalog's images carry vllm 0\.33\.0, lmcache 0\.5\.6, which were never run "
+        r"together \(known to be good: vllm 0\.32\.0, lmcache 0\.5\.6, .*\); name an engine image",
+        problem,
+    )
+    # An image of one's own is one's own business, and said to be.
+    own = base() | {"images": {"engine": "example.com/engine:1"}}
+    warnings = [str(w) for w in plan_file(write(tmp_path, own)).warnings]
+    (warning,) = [w for w in warnings if w.startswith("images.engine")]
+    assert "nothing here knows what is in example.com/engine:1" in warning
+
+
+def test_a_router_of_another_version_counts_only_while_it_is_the_catalogs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = dataclasses.replace(IMAGES["router"], carries={"vllm-router": "9.9.9"})
+    monkeypatch.setattr(planner, "IMAGES", {**IMAGES, "router": newer})
+    (problem,) = problems_of(write(tmp_path, base()))
+    assert "vllm-router 9.9.9" in problem
+    plan_file(write(tmp_path, base() | {"images": {"router": "example.com/router:1"}}))
 
 
 def test_more_pods_than_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

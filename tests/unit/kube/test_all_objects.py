@@ -230,6 +230,38 @@ def test_serving_pods_pass_pod_security_baseline(plan: ServingPlan, objects: lis
             assert context["capabilities"] == {"drop": ["ALL"]}
 
 
+MAY_BE_ROOT = {
+    # The engine image has no other user, and the cache's key is a file of root's.
+    "vllm",
+    "lmcache",
+    "prove-cache",
+    # Curvine's images have none either; its workers' directories are root's, as is the kubelet's
+    # socket, and its CSI plugin mounts FUSE.
+    "master",
+    "worker",
+    "prove-nvme",
+    "bootstrap",
+    "csi-plugin",
+    "csi-provisioner",
+    "node-driver-registrar",
+    # Device plugins register at the kubelet's socket; HyperPod's agent is as AWS's chart has it.
+    "nvidia-device-plugin-ctr",
+    "aws-efa-k8s-device-plugin",
+    "health-monitoring-agent",
+}
+
+
+def test_only_named_containers_may_run_as_root(objects: list[Object]) -> None:
+    root = set()
+    for workload in of_kind(objects, *WORKLOADS):
+        spec = pod(workload)
+        for item in containers(spec):
+            context = {**spec.get("securityContext", {}), **item.get("securityContext", {})}
+            if not context.get("runAsNonRoot"):
+                root.add(item["name"])
+    assert root <= MAY_BE_ROOT
+
+
 def test_files_are_named_after_the_charts(tmp_path: Path, default_plan: ServingPlan) -> None:
     app = manifest_app(str(tmp_path))
     charts = build_charts(app, default_plan)
@@ -259,6 +291,10 @@ def test_without_observability_there_are_no_dashboards(default_plan: ServingPlan
     assert charts.dashboards is None
 
 
+def _search_path(root: Path) -> str:
+    return os.pathsep.join(map(str, (root, root / "constructs")))
+
+
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_another_process_renders_the_same_bytes(
     seed: str, default_charts: dict[str, list[Object]]
@@ -279,7 +315,7 @@ def test_another_process_renders_the_same_bytes(
         env={
             **os.environ,
             "PYTHONHASHSEED": seed,
-            "PYTHONPATH": f"{root}{os.pathsep}{root / 'constructs'}",
+            "PYTHONPATH": _search_path(root),
         },
     )
     assert answer.stdout.strip() == json.dumps(default_charts)
@@ -292,5 +328,5 @@ def test_the_kubernetes_side_does_not_load_the_cdk() -> None:
         [sys.executable, "-c", program],
         check=True,
         cwd=root,
-        env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'constructs'}"},
+        env={**os.environ, "PYTHONPATH": _search_path(root)},
     )

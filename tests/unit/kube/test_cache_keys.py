@@ -140,11 +140,14 @@ def test_engine_reads_the_key_that_the_job_makes(
 def test_without_serde_there_is_no_key(default_plan: ServingPlan, rendered: Render) -> None:
     engine = default_plan.engines[0]
     assert engine.lmcache.l2 is not None
-    plain = replace(
-        engine,
-        lmcache=replace(engine.lmcache, l2=replace(engine.lmcache.l2, key_secret=None)),
-    )
-    objects = everything(rendered(replace(default_plan, engines=(plain,))))
+    assert default_plan.curvine is not None
+    # What is sealed never shares a directory with what is not.
+    directory = engine.lmcache.l2.directory.replace("-aesgcm-", "-none-")
+    (volume,) = default_plan.curvine.volumes
+    curvine = replace(default_plan.curvine, volumes=(replace(volume, curvine_path=directory),))
+    l2 = replace(engine.lmcache.l2, key_secret=None, directory=directory)
+    plain = replace(engine, lmcache=replace(engine.lmcache, l2=l2))
+    objects = everything(rendered(replace(default_plan, engines=(plain,), curvine=curvine)))
     assert [
         item["metadata"]["name"] for item in objects if "cache-keys" in item["metadata"]["name"]
     ] == []

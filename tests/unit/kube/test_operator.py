@@ -16,7 +16,7 @@ from kascade.kube._cel import cel, pointer
 from kascade.kube.admission import mutation, proof
 from kascade.kube.lmcache import server_args
 from kascade.kube.vllm import transfer_arg
-from kascade.sizing.plan import AdmissionPlan, EnginePlan
+from kascade.sizing.plan import AdmissionPlan, EnginePlan, MountedWeights
 from tests.unit.kube.rendered import Object, find, matches, of_kind, render
 
 CONFIG = Path(__file__).parents[3] / "config" / "operator.yaml"
@@ -139,6 +139,25 @@ def test_an_engine_without_l2_gets_its_server_alone(engine: EnginePlan) -> None:
     assert '"lmcache"' in text
     for absent in ("prove-cache", "persistentVolumeClaim", "cache-key"):
         assert absent not in text
+
+
+def test_mounted_weights_are_the_endpoints_one_volume(
+    plan: ServingPlan, engine: EnginePlan
+) -> None:
+    weights = MountedWeights(claim="models", folder=None, bucket=None)
+    mounted = replace(engine, mounted_weights=weights, revision=None)
+    engines = tuple(mounted if e is engine else e for e in plan.engines)
+    chart = render(replace(plan, engines=engines))[f"engine-{engine.name}"]
+    spec = find(chart, "InferenceEndpointConfig", engine.name)["spec"]
+    assert spec["modelSourceConfig"] == {"modelSourceType": "kubernetesVolume"}
+    (volume,) = spec["kubernetes"]["volumes"]
+    mount, worker = spec["worker"]["modelVolumeMount"], spec["worker"]
+    assert volume["name"] == mount["name"]
+    assert volume["persistentVolumeClaim"] == {"claimName": "models", "readOnly": True}
+    assert mount["mountPath"] == f"{worker['workingDir']}/{worker['args'][0]}"
+    # The policy finds volume and mount there and adds neither.
+    text = of_kind(chart, "MutatingPolicy")[0]["spec"]["mutations"][0]["jsonPatch"]["expression"]
+    assert f"== {cel(mount['mountPath'])}) ? []" in text
 
 
 def test_an_operated_model_without_a_plan_of_its_admission_is_refused(

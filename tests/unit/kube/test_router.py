@@ -85,7 +85,9 @@ def test_thresholds_belong_to_cache_aware(
     policy: str, router: RouterPlan, default_plan: ServingPlan, rendered: Render
 ) -> None:
     other = replace(router, policy=policy)
-    charts = rendered(replace(default_plan, routers=(other,)))
+    (proof,) = default_plan.verifications
+    proofs = (replace(proof, router_policy=policy),)
+    charts = rendered(replace(default_plan, routers=(other,), verifications=proofs))
     deployment = find(charts["router"], "Deployment", router.name)
     given = flags(container(pod(deployment), "router")["args"])
     expected = {"--balance-abs-threshold": "4", "--balance-rel-threshold": "1.1"}

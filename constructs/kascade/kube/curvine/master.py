@@ -13,6 +13,7 @@ from kascade.kube._pods import (
     NO_PRIVILEGES,
     ON_SYSTEM_NODES,
     POD_SECURITY,
+    ZONE,
     field_env,
     plain_env,
     resources,
@@ -142,7 +143,7 @@ class CurvineMaster(Construct):
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "securityContext": POD_SECURITY,
             "affinity": affinity,
-            "topologySpreadConstraints": [spread(self._selector, "topology.kubernetes.io/zone")],
+            "topologySpreadConstraints": [spread(self._selector, ZONE)],
             "containers": [self._container()],
             "volumes": [config_volume(self.config_name)],
         }

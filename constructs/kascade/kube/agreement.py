@@ -1,0 +1,360 @@
+"""Do the rendered programs agree? Read back from their arguments, not from the plan.
+
+vLLM, its LMCache server, the router and the proof are four programs that must say the same of a
+dozen things, and none of them refuses what another one says otherwise: the cache then misses for
+ever, or answers wrongly, and every probe is green. The plan says each thing once; this is the check
+that what was made of it still does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from kascade.errors import KascadeError
+from kascade.kube._labels import (
+    ENGINE_LABEL,
+    GPU_RESOURCE,
+    LMCACHE_PORT,
+    ROUTER_PORT,
+    VLLM_PORT,
+)
+from kascade.kube._programs import Object, Program, of_component, pod_spec, programs
+from kascade.kube.lmcache import CACHE_VOLUME, SHM_VOLUME
+from kascade.sizing.engines import short_hash
+
+_REAP_SECONDS: Final = 120
+"""LMCache's default of ``--worker-reap-timeout-seconds``."""
+
+_HEARTBEATS: Final = 3
+"""LMCache's own rule: a server that forgets an engine sooner loses it between two of them."""
+
+_DIRECTORY: Final = re.compile(
+    r"/(?P<model>[^/]+?)-(?P<weights>[^-/]+)(-(?P<quantization>fp8))?"
+    r"/(?P<dtype>[a-z0-9_]+)-tp(?P<gpus>[0-9]+)-c(?P<chunk>[0-9]+)-(?P<hash>[a-z0-9_]+)"
+    r"-(?P<seal>[a-z0-9]+)-(?P<image>[0-9a-f]+)$"
+)
+"""The end of a directory in the pool (``sizing.engines``); what may stand before it is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one place says of a thing."""
+
+    thing: str
+    place: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """Everything that serves one model, as rendered.
+
+    Attributes:
+        router: None where no router stands in front of it.
+        verify: None without an L2.
+        directory: Directory of the pool that its L2 lies in, or None.
+    """
+
+    name: str
+    deployment: Object
+    vllm: Program
+    lmcache: Program
+    guard: Program | None
+    router: Program | None
+    router_name: str
+    verify: Program | None
+    directory: str | None
+
+    @property
+    def adapter(self) -> Object:
+        """The L2 of its LMCache server; empty without."""
+        return self.lmcache.document("--l2-adapter")
+
+    @property
+    def connector(self) -> Object:
+        """What vLLM's connector was told."""
+        found: Object = self.vllm.document("--kv-transfer-config").get(
+            "kv_connector_extra_config", {}
+        )
+        return found
+
+
+def check_agreement(objects: Sequence[Object]) -> None:
+    """Refuse a deployment whose programs contradict each other.
+
+    Args:
+        objects: Everything that is rendered.
+
+    Raises:
+        KascadeError: With one sentence for each disagreement.
+    """
+    found = disagreements(objects)
+    if found:
+        lines = "\n".join(f"  {sentence}." for sentence in found)
+        msg = f"what is rendered contradicts itself, so nothing is written:\n{lines}"
+        raise KascadeError(msg)
+
+
+def disagreements(objects: Sequence[Object]) -> list[str]:
+    """Return one sentence for each disagreement.
+
+    Args:
+        objects: Everything that is rendered.
+    """
+    everything = list(read_serving(list(objects)))
+    found = [sentence for serving in everything for sentence in _in_one(serving)]
+    owners: dict[str, str] = {}
+    for serving in everything:
+        if serving.directory is None:
+            continue
+        other = owners.setdefault(serving.directory, serving.name)
+        if other != serving.name:
+            found.append(
+                f"{other} and {serving.name} keep their blocks in one directory, "
+                f"{serving.directory}; each model needs its own"
+            )
+    return found
+
+
+def read_serving(objects: list[Object]) -> Iterator[Serving]:
+    """Gather what belongs to each engine."""
+    claims = {
+        item["metadata"]["name"]: item["spec"].get("volumeName", "")
+        for item in objects
+        if item["kind"] == "PersistentVolumeClaim"
+    }
+    directories = {
+        item["metadata"]["name"]: item["spec"]["csi"]["volumeAttributes"].get("curvine-path")
+        for item in objects
+        if item["kind"] == "PersistentVolume"
+    }
+    for deployment in of_component(objects, "Deployment", "engine"):
+        name = deployment["metadata"]["name"]
+        own = programs(deployment)
+        claim = next(
+            (
+                volume["persistentVolumeClaim"]["claimName"]
+                for volume in pod_spec(deployment)["volumes"]
+                if volume["name"] == CACHE_VOLUME
+            ),
+            "",
+        )
+        router = _of_engine(of_component(objects, "Deployment", "router"), name)
+        verify = _of_engine(of_component(objects, "CronJob", "verify"), name)
+        yield Serving(
+            name=name,
+            deployment=deployment,
+            vllm=own["vllm"],
+            lmcache=own["lmcache"],
+            guard=own.get("prove-cache"),
+            router=None if router is None else programs(router)["router"],
+            router_name="" if router is None else router["metadata"]["name"],
+            verify=None if verify is None else programs(verify)["verify"],
+            directory=directories.get(claims.get(claim, "")),
+        )
+
+
+def _of_engine(items: Iterator[Object], engine: str) -> Object | None:
+    return next((i for i in items if i["metadata"]["labels"].get(ENGINE_LABEL) == engine), None)
+
+
+def _in_one(serving: Serving) -> Iterator[str]:
+    told: dict[str, list[Said]] = {}
+    for said in _statements(serving):
+        told.setdefault(said.thing, []).append(said)
+    for thing, places in told.items():
+        first = places[0]
+        for other in places[1:]:
+            if other.value != first.value:
+                yield (
+                    f"{serving.name}: {thing} is {first.value or 'not said'} by {first.place} and "
+                    f"{other.value or 'not said'} by {other.place}; both must say the same"
+                )
+    yield from _rules(serving)
+
+
+# --- what must be said alike ------------------------------------------------------------------
+
+
+def _statements(serving: Serving) -> Iterator[Said]:
+    yield from _of_the_pod(serving)
+    yield from _of_the_directory(serving)
+    yield from _of_the_router(serving)
+    yield from _of_the_proof(serving)
+
+
+def _of_the_pod(serving: Serving) -> Iterator[Said]:
+    vllm, lmcache, connector = serving.vllm, serving.lmcache, serving.connector
+    limits = vllm.container["resources"]["limits"]
+    key = "vLLM's lmcache.mp"
+    yield Said("the model", "vLLM", vllm.words[0] if vllm.words else "")
+    yield Said("the model", "vLLM's --served-model-name", vllm.flag("--served-model-name"))
+    mounted = vllm.mount("weights")
+    if (base := vllm.container.get("workingDir")) is not None:
+        yield Said("the model", "the mount of its weights", mounted.removeprefix(f"{base}/"))
+    yield Said("the image", "vLLM", vllm.image)
+    yield Said("the image", "the LMCache server", lmcache.image)
+    yield Said("the hash seed", "vLLM's PYTHONHASHSEED", vllm.env("PYTHONHASHSEED"))
+    yield Said("the hash seed", "the LMCache server's", lmcache.env("PYTHONHASHSEED"))
+    yield Said("the number of GPUs", "vLLM", vllm.flag("--tensor-parallel-size"))
+    yield Said("the number of GPUs", "its resource limit", str(limits.get(GPU_RESOURCE, "")))
+    yield Said("the number of GPUs", "LMCache's --max-workers", lmcache.flag("--max-workers"))
+    yield Said("the address of the cache", f"{key}.host", _host(connector))
+    yield Said("the address of the cache", "LMCache's --host", lmcache.flag("--host"))
+    yield Said("the port of the cache", f"{key}.port", str(connector.get("lmcache.mp.port", "")))
+    yield Said("the port of the cache", "LMCache's --port", lmcache.flag("--port"))
+    algorithm = str(connector.get("lmcache.mp.hash_algorithm", ""))
+    yield Said("the hash algorithm", f"{key}.hash_algorithm", algorithm)
+    yield Said("the hash algorithm", "LMCache", lmcache.flag("--hash-algorithm"))
+    isolated = str(bool(connector.get("lmcache.mp.isolated_ipc")))
+    yield Said("isolated IPC", f"{key}.isolated_ipc", isolated)
+    yield Said("isolated IPC", "LMCache", str(lmcache.switch("--isolated-ipc")))
+    yield Said("the place of shared memory", "vLLM", vllm.mount(SHM_VOLUME))
+    yield Said("the place of shared memory", "LMCache", lmcache.mount(SHM_VOLUME))
+    yield Said("vLLM's port", "--port", vllm.flag("--port"))
+    yield Said("vLLM's port", "its container port", vllm.port(VLLM_PORT))
+    yield Said("LMCache's HTTP port", "--http-port", lmcache.flag("--http-port"))
+    yield Said("LMCache's HTTP port", "its container port", lmcache.port(LMCACHE_PORT))
+
+
+def _host(connector: Object) -> str:
+    return str(connector.get("lmcache.mp.host", "")).removeprefix("tcp://")
+
+
+def _of_the_directory(serving: Serving) -> Iterator[Said]:
+    """Whatever makes two caches incompatible stands in the name of their directory."""
+    vllm, lmcache, adapter = serving.vllm, serving.lmcache, serving.adapter
+    if serving.guard is not None:
+        yield Said("the image", "the guard of the cache", serving.guard.image)
+        yield Said("the cache's mount", "the guard", serving.guard.words[0])
+        yield Said("the cache's mount", "LMCache's volume", lmcache.mount(CACHE_VOLUME))
+    named = _DIRECTORY.search(serving.directory or "")
+    if named is None:
+        return
+    place = f"the directory {serving.directory}"
+    kind = vllm.flag("--kv-cache-dtype", "auto")
+    serde = adapter.get("serde", {}).get("type", "none")
+    yield Said("the model", place, named["model"].replace("--", "/"))
+    yield Said("the KV dtype", "vLLM", vllm.flag("--dtype") if kind == "auto" else kind)
+    yield Said("the KV dtype", place, named["dtype"])
+    yield Said("the quantization", "vLLM", vllm.flag("--quantization"))
+    yield Said("the quantization", place, named["quantization"] or "")
+    if vllm.container.get("workingDir") is None:
+        yield Said("the revision", "vLLM", vllm.flag("--revision", "main")[:7])
+        yield Said("the revision", place, named["weights"])
+    yield Said("the number of GPUs", place, named["gpus"])
+    yield Said("the chunk size", "LMCache", lmcache.flag("--chunk-size"))
+    yield Said("the chunk size", place, named["chunk"])
+    yield Said("the hash algorithm", place, named["hash"])
+    yield Said("the seal of blocks", "LMCache", serde)
+    yield Said("the seal of blocks", place, named["seal"])
+    yield Said("the hash of the image", "LMCache's image", short_hash(lmcache.image))
+    yield Said("the hash of the image", place, named["image"])
+
+
+def _of_the_router(serving: Serving) -> Iterator[Said]:
+    router = serving.router
+    if router is None:
+        return
+    namespace = serving.deployment["metadata"]["namespace"]
+    asked = router.flag("--service-discovery-port")
+    yield Said("the namespace", "the engine", namespace)
+    yield Said("the namespace", "the router", router.flag("--service-discovery-namespace"))
+    yield Said("vLLM's port", "the router's --service-discovery-port", asked)
+    yield Said("the hash seed", "the router's", router.env("PYTHONHASHSEED"))
+    yield Said("the router's port", "--port", router.flag("--port"))
+    yield Said("the router's port", "its container port", router.port("http"))
+    yield Said("the router's metrics port", "--prometheus-port", router.flag("--prometheus-port"))
+    yield Said("the router's metrics port", "its container port", router.port(ROUTER_PORT))
+
+
+def _of_the_proof(serving: Serving) -> Iterator[Said]:
+    verify = serving.verify
+    if verify is None:
+        return
+    chunk = serving.lmcache.flag("--chunk-size")
+    yield Said("the model", "verify", verify.flag("--model"))
+    yield Said("the chunk size", "LMCache", chunk)
+    yield Said("the chunk size", "verify", verify.flag("--chunk-size"))
+    yield Said("vLLM's port", "verify", verify.flag("--engine-port"))
+    yield Said("LMCache's HTTP port", "verify", verify.flag("--lmcache-port"))
+    if serving.router is None:
+        return
+    address = urlsplit(verify.flag("--router-url"))
+    yield Said("the router's name", "its Deployment", serving.router_name)
+    yield Said("the router's name", "verify", address.hostname or "")
+    yield Said("the router's port", "verify", str(address.port or ""))
+    yield Said("the router's policy", "the router", serving.router.flag("--policy"))
+    yield Said("the router's policy", "verify", verify.flag("--router-policy"))
+
+
+# --- what must fit together -------------------------------------------------------------------
+
+
+def _rules(serving: Serving) -> Iterator[str]:
+    vllm, lmcache, connector = serving.vllm, serving.lmcache, serving.connector
+    name = serving.name
+    chunk, block = _number(lmcache.flag("--chunk-size")), _number(vllm.flag("--block-size"))
+    if not chunk or not block or chunk % block:
+        yield (
+            f"{name}: LMCache's chunk of {chunk} tokens is no multiple of vLLM's block of {block}, "
+            "so vLLM does not start"
+        )
+    if "@" in "".join(vllm.words[:1]):
+        yield f"{name}: the model's name holds an @, which separates the parts of a cache key"
+    heartbeat = float(connector.get("lmcache.mp.heartbeat_interval", 10))
+    reap = _number(lmcache.flag("--worker-reap-timeout-seconds", str(_REAP_SECONDS)))
+    if reap and _HEARTBEATS * heartbeat > reap:
+        yield (
+            f"{name}: LMCache forgets an engine after {reap} s, less than {_HEARTBEATS} of vLLM's "
+            f"heartbeats of {heartbeat:g} s"
+        )
+    hashing = vllm.flag("--prefix-caching-hash-algo")
+    if not hashing.startswith("sha256") and not vllm.env("PYTHONHASHSEED"):
+        yield f"{name}: {hashing or 'the default hash'} differs in every process without a seed"
+    if serving.router is not None:
+        labels = serving.deployment["spec"]["template"]["metadata"]["labels"]
+        for pair in serving.router.after("--selector"):
+            key, _, value = pair.partition("=")
+            if labels.get(key) != value:
+                yield (
+                    f"{name}: the router looks for pods with {pair}, but the engine's have "
+                    f"{key}={labels.get(key, '')}"
+                )
+    if serving.adapter:
+        yield from _of_the_adapter(serving)
+
+
+def _of_the_adapter(serving: Serving) -> Iterator[str]:
+    adapter, lmcache, name = serving.adapter, serving.lmcache, serving.name
+    temporary = str(adapter.get("relative_tmp_dir", ""))
+    base, mount = str(adapter.get("base_path", "")), lmcache.mount(CACHE_VOLUME)
+    if "$(POD_NAME)" not in temporary or lmcache.field("POD_NAME") != "metadata.name":
+        yield (
+            f"{name}: relative_tmp_dir is {temporary!r}, the same in every pod, so two replicas "
+            "would write one file; it must hold $(POD_NAME), taken from metadata.name"
+        )
+    if "/" in temporary or temporary.startswith(".."):
+        yield f"{name}: relative_tmp_dir is {temporary!r}; it must be one level below base_path"
+    if not mount or (base != mount and not base.startswith(f"{mount}/")):
+        yield (
+            f"{name}: base_path {base!r} is not on the cache's mount {mount!r}, so nothing would "
+            "be shared"
+        )
+    if adapter.get("max_capacity_gb") and not adapter.get("eviction"):
+        yield f"{name}: max_capacity_gb bounds nothing without an eviction block"
+    if serving.directory is None:
+        yield f"{name}: its L2 has no volume whose directory says what the blocks are"
+    elif _DIRECTORY.search(serving.directory) is None:
+        yield (
+            f"{name}: the directory {serving.directory} does not say model, weights, dtype, GPUs, "
+            "chunk, hash, seal and image, so two caches that do not fit could share it"
+        )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,104 @@
+"""A disk that answers nobody: what waits for it is held until the router's deadline, no longer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from kascade.programs.verify.target import Replica
+from tests.e2e.disk import chunk_files
+from tests.e2e.replicas import (
+    attempt,
+    compute_and_store,
+    counter,
+    in_background,
+    prompt,
+    wait_for_hits,
+    wait_for_restart,
+    worst,
+)
+from tools.local.kubelet import RunningContainer
+from tools.local.pods import Container
+from tools.local.system import LocalSystem
+
+Measure = Callable[[str, str], None]
+
+DEADLINE_SECONDS = 15
+"""In place of the ten minutes that a request may take by default."""
+
+
+def test_a_hung_read_is_held_until_the_routers_deadline(
+    system: LocalSystem, measured: Measure
+) -> None:
+    router = system.target.router_url
+    assert router is not None
+    one, other = system.target.replicas
+    known = chunk_files(system)
+    text = prompt("hung read", 2600)
+    computed = compute_and_store(system, one, text)
+    with impatient_router(system), hanging(min(chunk_files(system) - known)):
+        # By turns: one of the two has the prompt in L0, the other one has to read it.
+        pool, pending = in_background([partial(attempt, system, router, text)] * 2)
+        with pool:
+            system.wait_for(lambda: reads(other) == 1, "the read is seen to be open", seconds=10)
+            meanwhile = [
+                attempt(system, replica.engine_url, prompt(f"beside {replica.name}", 600))
+                for replica in (one, other)
+            ]
+            served, held = sorted((one.result() for one in pending), key=lambda o: o.seconds)
+    assert served.answer is not None, served.error
+    assert served.answer.token_ids == computed.token_ids
+    assert held.answer is None
+    assert DEADLINE_SECONDS <= held.seconds < DEADLINE_SECONDS + 10
+    assert [outcome.error for outcome in meanwhile] == ["", ""]
+    seconds = wait_for_hits(system, other, "after the hung read")
+    measured("a read hangs, its client has an error after", f"{held.seconds:.1f} s")
+    measured("a read hangs, others meanwhile", f"2 of 2, {worst(meanwhile):.1f} s at most")
+    measured("a read hangs, hits again after", f"{seconds:.1f} s")
+
+
+def reads(replica: Replica) -> float:
+    """Loads from L2 that have not come to an end."""
+    return counter(replica.lmcache_url, "lmcache_mp_active_prefetch_jobs")
+
+
+@contextmanager
+def impatient_router(system: LocalSystem) -> Iterator[None]:
+    """Let the router ask its engines by turns, and give no request long."""
+    (router,) = (
+        pod.containers["router"] for pod in system.pods.values() if "router" in pod.containers
+    )
+    rendered = router.container
+    changed = {"--policy": "round_robin", "--request-timeout-secs": str(DEADLINE_SECONDS)}
+    kept = [word for word in rendered.argv if word.partition("=")[0] not in changed]
+    wanted = replace(rendered, argv=(*kept, *(f"{flag}={v}" for flag, v in changed.items())))
+    _run(system, router, wanted)
+    try:
+        yield
+    finally:
+        _run(system, router, rendered)
+
+
+def _run(system: LocalSystem, router: RunningContainer, container: Container) -> None:
+    restarts = router.restarts
+    router.replace(container)
+    wait_for_restart(system, router, restarts)
+    system.wait_until_ready()
+
+
+@contextmanager
+def hanging(path: Path) -> Iterator[None]:
+    """Let whoever opens a file wait until the end: a pipe that nobody writes to is in its place."""
+    kept = path.with_suffix(".kept")
+    path.rename(kept)
+    os.mkfifo(path)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+        kept.replace(path)
