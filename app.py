@@ -16,6 +16,7 @@ from k8s.charts import build_charts, manifest_app
 from kascade import KascadeError, ServingPlan, plan_file
 from kascade.errors import EXIT_INVALID, unwritable
 from kascade.observability.boards import boards
+from kascade.observability.rules import rule_groups
 from kascade.observability.scrape import scrape_configuration
 from kascade.sizing.document import write_plan
 from stacks.cluster import ClusterStack
@@ -66,8 +67,12 @@ def build(app: cdk.App, plan: ServingPlan, *, manifests: Path) -> cdk8s.App:
             cluster_security_group=cluster.eks.cluster.cluster_security_group,
             dashboards=boards(plan.observability),
             scrape_configuration=scrape_configuration(
-                plan.observability, cluster_name=plan.name, namespaces=plan.namespaces
+                plan.observability,
+                cluster_name=plan.name,
+                namespaces=plan.namespaces,
+                operated=plan.operated,
             ),
+            rules=rule_groups(cluster_name=plan.name) if plan.operated else None,
         )
     return charts_app
 

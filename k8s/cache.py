@@ -5,7 +5,6 @@ from __future__ import annotations
 import cdk8s
 from constructs import Construct
 
-from kascade.kube.admission import MastersFixed
 from kascade.kube.cache_keys import CacheKeys
 from kascade.kube.curvine.bootstrap import CurvineBootstrap
 from kascade.kube.curvine.csi import CurvineCsi
@@ -14,6 +13,7 @@ from kascade.kube.curvine.policies import CurvinePolicies
 from kascade.kube.curvine.worker import CurvineWorkers
 from kascade.kube.janitor import JanitorCommons
 from kascade.kube.l2.directories import CacheDirectories
+from kascade.kube.rules import MastersFixed
 from kascade.kube.verify import VerifyProgram
 from kascade.sizing.plan import CurvinePlan, DirectoriesPlan, EnginePlan, JanitorPlan, NetworkPlan
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import cdk8s
 
+from k8s.admission import AdmissionChart
 from k8s.cache import CacheChart
 from k8s.dashboards import DashboardsChart
 from k8s.engine import EngineChart
@@ -25,20 +26,24 @@ class Charts:
     Attributes:
         platform: Applied before the HyperPod cluster is created.
         cache: None when no engine has an L2.
+        admission: What Kyverno stands on; None where nobody needs it.
+        router: None when HyperPod's operator brings every model's.
         dashboards: Not applied to the cluster; Managed Grafana gets its content. None without
             observability.
     """
 
     platform: PlatformChart
     cache: CacheChart | None
+    admission: AdmissionChart | None
     engines: tuple[EngineChart, ...]
-    router: RouterChart
+    router: RouterChart | None
     dashboards: DashboardsChart | None
 
     @property
     def serving(self) -> tuple[cdk8s.Chart, ...]:
         """What is applied once HyperPod is there, in deploy order."""
-        return tuple(c for c in (self.cache, *self.engines, self.router) if c is not None)
+        order = (self.cache, self.admission, *self.engines, self.router)
+        return tuple(c for c in order if c is not None)
 
     @property
     def in_order(self) -> tuple[cdk8s.Chart, ...]:
@@ -70,6 +75,7 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
     charts = Charts(
         platform=PlatformChart(app, "platform", platform=plan.platform),
         cache=_cache(app, plan),
+        admission=_admission(app, plan),
         engines=tuple(
             EngineChart(
                 app,
@@ -79,12 +85,15 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
                 curvine=plan.curvine,
                 verify=proofs.get(engine.name),
                 janitor=janitors.get(engine.name),
+                admission=plan.admission,
             )
             for engine in plan.engines
         ),
         router=RouterChart(
             app, "router", routers=plan.routers, doors=plan.doors, network=plan.network
-        ),
+        )
+        if plan.routers
+        else None,
         dashboards=_dashboards(app, plan),
     )
     rendered = {chart.node.id: chart.to_json() for chart in charts.in_order}
@@ -124,6 +133,12 @@ def _cache(app: cdk8s.App, plan: ServingPlan) -> CacheChart | None:
         network=plan.network,
         jobs_image=plan.jobs_image,
     )
+
+
+def _admission(app: cdk8s.App, plan: ServingPlan) -> AdmissionChart | None:
+    if plan.admission is None or plan.admission.kyverno is None:
+        return None
+    return AdmissionChart(app, "admission", kyverno=plan.admission.kyverno, network=plan.network)
 
 
 def _dashboards(app: cdk8s.App, plan: ServingPlan) -> DashboardsChart | None:

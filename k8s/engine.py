@@ -5,12 +5,15 @@ from __future__ import annotations
 import cdk8s
 from constructs import Construct
 
+from kascade.errors import KascadeError
 from kascade.kube.curvine.volumes import CurvineVolume
 from kascade.kube.engine import Engine
+from kascade.kube.inference_endpoint import InferenceEndpoint
 from kascade.kube.janitor import Janitor
 from kascade.kube.verify import Verify
 from kascade.kube.weights import BucketWeights
 from kascade.sizing.plan import (
+    AdmissionPlan,
     CurvineL2Plan,
     CurvinePlan,
     EnginePlan,
@@ -33,6 +36,7 @@ class EngineChart(cdk8s.Chart):
         curvine: CurvinePlan | None = None,
         verify: VerifyPlan | None = None,
         janitor: JanitorPlan | None = None,
+        admission: AdmissionPlan | None = None,
     ) -> None:
         """Compose the chart.
 
@@ -44,6 +48,7 @@ class EngineChart(cdk8s.Chart):
             curvine: The pool; needed when the engine's L2 is Curvine.
             verify: The proof; None for an engine without L2.
             janitor: What bounds the volume; None without, or turned off.
+            admission: Who changes the operator's pods; needed when the operator makes them.
         """
         super().__init__(scope, construct_id)
         l2 = engine.lmcache.l2
@@ -52,7 +57,20 @@ class EngineChart(cdk8s.Chart):
             CurvineVolume(self, "Volume", curvine=curvine, volume=volume)
         if engine.mounted_weights is not None and engine.mounted_weights.bucket is not None:
             BucketWeights(self, "Weights", bucket=engine.mounted_weights.bucket)
-        Engine(self, "Engine", engine=engine, network=network)
+        if engine.operator is None:
+            Engine(self, "Engine", engine=engine, network=network)
+        elif admission is None:
+            msg = f"{engine.name} is in mode operator, so it needs a plan of its admission"
+            raise KascadeError(msg)
+        else:
+            InferenceEndpoint(
+                self,
+                "Endpoint",
+                engine=engine,
+                operator=engine.operator,
+                admission=admission,
+                network=network,
+            )
         if verify is not None:
             Verify(self, "Verify", verify=verify)
         if janitor is not None:

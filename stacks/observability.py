@@ -8,7 +8,7 @@ from constructs import Construct
 
 from kascade.aws.grafana import GrafanaDashboards, ManagedGrafana
 from kascade.aws.network import ServingNetwork
-from kascade.aws.prometheus import ClusterScraper, ManagedPrometheus
+from kascade.aws.prometheus import AlertingRules, ClusterScraper, ManagedPrometheus
 from kascade.sizing.plan import ServingPlan
 from stacks._base import KascadeStack
 
@@ -31,6 +31,7 @@ class ObservabilityStack(KascadeStack):
         cluster_security_group: ec2.ISecurityGroup,
         dashboards: Mapping[str, str],
         scrape_configuration: str,
+        rules: str | None = None,
     ) -> None:
         super().__init__(
             scope,
@@ -52,6 +53,8 @@ class ObservabilityStack(KascadeStack):
             subnets=network.collector_subnets,
             security_group=cluster_security_group,
         )
+        if rules is not None:
+            AlertingRules(self, "Rules", prometheus=self.prometheus, rules=rules)
         self.grafana = ManagedGrafana(
             self,
             "Grafana",

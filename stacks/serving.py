@@ -7,8 +7,9 @@ import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
+from kascade.aws.kyverno import Kyverno
 from kascade.aws.manifests import AppliedManifests, KubernetesObject, check_stack_size
-from kascade.sizing.plan import ServingPlan
+from kascade.sizing.plan import KyvernoPlan, ServingPlan
 from stacks._base import KascadeStack
 
 
@@ -45,6 +46,8 @@ class ServingStack(KascadeStack):
         }
         for earlier, later in pairwise(self.applied.values()):
             later.node.add_dependency(earlier.barrier)
+        if plan.admission is not None and plan.admission.kyverno is not None:
+            self._install_kyverno(cluster, plan.admission.kyverno)
         for router in plan.routers:
             # Of one behind doors, only they know the way.
             if router.client_label is not None:
@@ -61,3 +64,11 @@ class ServingStack(KascadeStack):
             description=f"OpenAI API, for pods and namespaces labelled {label}=true",
             value=url,
         )
+
+    def _install_kyverno(self, cluster: eks.ICluster, plan: KyvernoPlan) -> None:
+        """Between the chart of its namespace and those of the models, whose policies it defines."""
+        kyverno = Kyverno(self, "Kyverno", cluster=cluster, plan=plan)
+        names = list(self.applied)
+        place = names.index("admission")
+        kyverno.node.add_dependency(self.applied["admission"].barrier)
+        self.applied[names[place + 1]].node.add_dependency(kyverno)

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,9 @@ from kascade.kube.l2.adapters import (
     HyperPodAdapter,
     adapter_json,
 )
+from kascade.kube.l2.attachment import attach
+from kascade.kube.lmcache import server_container
+from kascade.kube.vllm import transfer_arg
 from kascade.sizing.plan import EnginePlan, ManagedL2Plan
 from tests.checkout import CONFIGS
 from tests.contract.pods import after, arguments, containers
@@ -92,6 +95,26 @@ def with_json(words: list[str], flag: str, change: Callable[[Document], object])
     return [prefix + json.dumps(value) if other == word else other for other in words]
 
 
+def of_operator(
+    objects: list[Document], plan: ServingPlan
+) -> Iterator[tuple[str, Document, Document]]:
+    """Yield the two containers of the pods of each InferenceEndpointConfig.
+
+    The rehearsal shows that admission adds exactly these two, and the argument, to the worker.
+    """
+    engines = {engine.name: engine for engine in plan.engines}
+    for item in objects:
+        if item["kind"] == "InferenceEndpointConfig":
+            name, worker = item["metadata"]["name"], item["spec"]["worker"]
+            vllm = {
+                "command": worker["command"],
+                "args": [*worker["args"], transfer_arg(engines[name])],
+                "env": worker["environmentVariables"],
+            }
+            server = server_container(engines[name], attach(engines[name], plan.network))
+            yield name, vllm, json.loads(json.dumps(server))
+
+
 @pytest.fixture(scope="session")
 def rendered(
     synthesized: Callable[[str], Outputs], plan: Callable[[str], ServingPlan]
@@ -109,6 +132,12 @@ def rendered(
                 engine,
                 after(arguments(container), "serve"),
                 after(arguments(servers[owner]), "server"),
+            )
+        for name, vllm, lmcache in of_operator(objects, plan(config)):
+            found[config, name] = (
+                engines[name],
+                after(arguments(vllm), "serve"),
+                after(arguments(lmcache), "server"),
             )
         assert {name for c, name in found if c == config} == set(engines)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from tests.rehearsal.cloud import EbsProvisioner, aws_workloads, claims_of_peopl
 from tests.rehearsal.controlplane import ControlPlane
 from tests.rehearsal.kubectl import Kubectl, Object
 from tests.rehearsal.nodes import NodeGroup, planned_groups
+from tests.rehearsal.operator import as_kubernetes, of_kind, rendered_by_operator
 from tests.rehearsal.rendered import Rendered, identity, read
 from tests.rehearsal.snapshot import Snapshot
 
@@ -20,6 +22,9 @@ CRDS: Final = Path(__file__).with_name("crds")
 """One file for each kind of someone else's that a chart uses."""
 
 SETTLE_SECONDS: Final = 90
+
+_DATA: Final = os.environ.get("KASCADE_DATA")
+"""A folder of others' files, see CONTRIBUTING.md; its ``crds`` are the operator's own."""
 _WORKLOADS: Final = ("Deployment", "StatefulSet", "DaemonSet", "Job")
 
 
@@ -57,15 +62,26 @@ class Cluster:
         self.kubectl.apply(claims_of_people(rendered.plan))
         self.join(groups.values())
         for objects in serving:
-            self.kubectl.apply(objects)
+            self._apply_chart(objects)
 
     def define_crds(self) -> None:
         """Make every kind of crds/ known."""
         files = sorted(CRDS.glob("*.yaml"))
         for file in files:
-            self.kubectl.apply(read(file))
-        if files:
-            self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+            self.kubectl.apply(read(_real(file)))
+        # `kubectl wait` fails on a definition that is so new that it has no conditions yet.
+        if not self.within(self._all_established, 60):
+            msg = "Not every custom resource definition is established after 60 s."
+            raise AssertionError(msg)
+
+    def _all_established(self) -> bool:
+        return all(
+            any(
+                condition["type"] == "Established" and condition["status"] == "True"
+                for condition in item.get("status", {}).get("conditions") or []
+            )
+            for item in self.kubectl.get("customresourcedefinitions")
+        )
 
     def join(self, groups: Iterable[NodeGroup]) -> None:
         """Let the nodes of some groups join."""
@@ -77,7 +93,33 @@ class Cluster:
     def apply(self, rendered: Rendered) -> None:
         """Apply every chart once more, as an update does."""
         for objects in rendered.charts.values():
-            self.kubectl.apply(objects, "--force-conflicts")
+            self._apply_chart(objects, "--force-conflicts")
+
+    def _apply_chart(self, objects: list[Object], *options: str) -> None:
+        """Apply one chart, and what Kyverno and HyperPod's operator make of it."""
+        policies = of_kind(objects, "MutatingPolicy")
+        if policies:
+            api = self.mutating_policy_api()
+            self.kubectl.apply(
+                [item for policy in policies for item in as_kubernetes(policy, api)], *options
+            )
+        self.kubectl.apply(objects, *options)
+        if endpoints := of_kind(objects, "InferenceEndpointConfig"):
+            self.kubectl.apply(map(rendered_by_operator, endpoints), *options)
+
+    def mutating_policy_api(self) -> str:
+        """Return the newest version of MutatingAdmissionPolicy that the server has."""
+        served = self.kubectl("api-versions").split()
+        group = "admissionregistration.k8s.io"
+        return (
+            "v1"
+            if self._serves_stable()
+            else next(name for name in ("v1beta1", "v1alpha1") if f"{group}/{name}" in served)
+        )
+
+    def _serves_stable(self) -> bool:
+        listed = self.kubectl("get", "--raw", "/apis/admissionregistration.k8s.io/v1")
+        return '"mutatingadmissionpolicies"' in listed
 
     def forget_events(self) -> None:
         """Delete the events so far: what was broken on purpose was warned of, rightly."""
@@ -138,6 +180,10 @@ class Cluster:
     def remove(self, rendered: Rendered) -> None:
         """Delete a deployment's objects, the last first, and wait until they are gone."""
         for objects in reversed(rendered.charts.values()):
+            for policy in of_kind(objects, "MutatingPolicy"):
+                self.kubectl.delete(as_kubernetes(policy, self.mutating_policy_api()))
+            endpoints = of_kind(objects, "InferenceEndpointConfig")
+            self.kubectl.delete(map(rendered_by_operator, endpoints))
             self.kubectl.delete(reversed(objects))
 
     def table(self) -> list[tuple[str, int, int, int]]:
@@ -171,6 +217,14 @@ def _kind_of(pod: Object, replica_sets: dict[str, Object]) -> str:
     for owner in pod["metadata"].get("ownerReferences", []):
         return "Deployment" if owner["uid"] in replica_sets else str(owner["kind"])
     return "Pod"
+
+
+def _real(reduced: Path) -> Path:
+    """Return the definition that the kind's owner publishes, where there is one to read."""
+    if _DATA is not None:
+        for file in Path(_DATA, "crds").glob(f"*_{reduced.name}"):
+            return file
+    return reduced
 
 
 @contextmanager

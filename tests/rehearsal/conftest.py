@@ -37,7 +37,7 @@ for _name in ("NO_PROXY", "no_proxy"):
 _FIRST = "test_deploy"
 """The longest file; it begins first, so that the other worker does all the rest meanwhile."""
 
-_SHARING = frozenset({"test_apply", "test_behaviour", "test_faults"})
+_SHARING = frozenset({"test_admission", "test_apply", "test_behaviour", "test_faults"})
 """Files whose tests use the cluster that a configuration was installed into."""
 
 _PODS, _STEPS, _LEFT_OUT = "rehearsal_pods", "rehearsal_steps", "rehearsal_left_out"
@@ -111,12 +111,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             next(item.iter_markers("own_control_plane"), None)
             or "empty_cluster" in fixtures
             or "bare_cluster" in fixtures
+            or _operated(item)
         )
         (left_out if old or own else kept).append(item)
     items[:] = sorted(kept, key=lambda item: item.path.stem != _FIRST)
     config.stash[_REPORT][_LEFT_OUT] += [item.nodeid for item in left_out]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
+
+
+def _operated(item: pytest.Item) -> bool:
+    """Whether its pods come by policies that only a server of our own is sure to obey."""
+    parameters = getattr(item, "callspec", None)
+    name = parameters.params.get("rendered") if parameters else None
+    return name in CONFIGS and bool(plan_file(CONFIG_FOLDER / f"{name}.yaml").operated)
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from typing import Final, Self
 
 import tools.node  # noqa: F401 - names the Node that makes a key
 
+from kascade.catalog.kubernetes import serves_mutating_policies
 from tests.rehearsal.kubectl import Kubectl
 from tests.rehearsal.kwok import start_kwok
 from tools.controlplane.build import DEFAULT, build
@@ -170,7 +171,19 @@ class ControlPlane:
             "--enable-admission-plugins=ExtendedResourceToleration",
             f"--default-not-ready-toleration-seconds={TOLERATION_SECONDS}",
             f"--default-unreachable-toleration-seconds={TOLERATION_SECONDS}",
+            *self._mutating_policies(),
         )
+
+    def _mutating_policies(self) -> list[str]:
+        """Turn MutatingAdmissionPolicy on where it is beta: the policies that Kyverno gets there
+        are the same CEL, and so a server can judge it that needs no Kyverno.
+        """
+        if serves_mutating_policies(".".join(self.version.split(".")[:2])):
+            return []
+        return [
+            "--feature-gates=MutatingAdmissionPolicy=true",
+            "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
+        ]
 
     def _start_clients(self, controllers_port: int, scheduler_port: int, certificate: Path) -> None:
         common = (f"--kubeconfig={self.kubeconfig}", "--bind-address=127.0.0.1")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
+from kascade.sizing.engines import VLLM_PORT
 from tests.rehearsal.kubectl import Object
 from tests.rehearsal.snapshot import Snapshot, matches
 
@@ -54,7 +55,8 @@ COMPONENTS: Final = (
 )
 FLOWS: Final = (
     _needs("router", "engine", "m-vllm"),
-    _needs("verify", "engine", "m-vllm"),
+    # HyperPod's operator calls the same port otherwise.
+    _needs("verify", "engine", VLLM_PORT),
     _needs("verify", "engine", "m-lmcache"),
     _needs("verify", "router", "http"),
     _needs("worker", "master", "rpc"),

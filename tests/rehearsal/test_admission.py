@@ -1,191 +1,204 @@
-"""The rules that the charts bring for the API server itself, asked of a real one."""
+"""The cascade in the pods of HyperPod's operator, put there by a real API server.
+
+On 1.34 Kyverno's policy is read as the beta of Kubernetes' own; on 1.36 also the stable one is
+rendered and obeyed.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kascade.kube.l2.attachment import attach
+from kascade.kube.lmcache import server_container
+from kascade.kube.vllm import serve_args
+from kascade.sizing.plan import AdmissionPlan, EnginePlan, NetworkPlan
 from tests.rehearsal.cluster import Cluster
-from tests.rehearsal.kubectl import KubectlError, Object
+from tests.rehearsal.kubectl import Object
+from tests.rehearsal.operator import of_kind, operator_pod, pod
 from tests.rehearsal.rendered import CONFIGS, Rendered
 
-SHARED = "/dev/shm"  # noqa: S108 - shared memory
+operated = pytest.mark.parametrize("rendered", ["operator"], indirect=True)
 
 
-# --- one directory of the host, where L2 is HyperPod's tiered storage -----------------------------
+def engine_of(rendered: Rendered) -> EnginePlan:
+    (engine,) = [e for e in rendered.plan.engines if e.operator is not None]
+    return engine
 
 
-def other_path(spec: Object) -> None:
-    _volume(spec)["hostPath"]["path"] = "/dev"
+def covers(whole: Any, part: Any) -> bool:
+    """Whether an object of the API server holds all of a smaller one; it adds defaults."""
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(
+            key in whole and covers(whole[key], value) for key, value in part.items()
+        )
+    if isinstance(part, list):
+        return len(whole) == len(part) and all(map(covers, whole, part))
+    return bool(whole == part) or str(whole) == str(part)
 
 
-def other_volume(spec: Object) -> None:
-    spec["volumes"].append({"name": "root", "hostPath": {"path": "/"}})
-    spec["containers"][0]["volumeMounts"].append({"name": "root", "mountPath": "/host"})
+def admitted(cluster: Cluster, item: Object) -> Object:
+    """Return a pod as the API server would store it.
+
+    Raises:
+        AssertionError: It refuses, with what it said.
+    """
+    done = cluster.kubectl.run(
+        "create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(item)
+    )
+    assert done.returncode == 0, done.stderr
+    made: Object = json.loads(done.stdout)
+    return made
 
 
-def writable(spec: Object) -> None:
-    for container in spec["initContainers"]:
-        for mount in container["volumeMounts"]:
-            if mount["name"] == "cache":
-                mount["readOnly"] = False
+def sample(rendered: Rendered, **labels: str) -> Object:
+    """Return a pod as the operator makes it."""
+    engine = engine_of(rendered)
+    endpoint = rendered.find("InferenceEndpointConfig", engine.name)
+    return pod(
+        operator_pod(endpoint),
+        name="sample",
+        namespace=engine.namespace,
+        labels={"app": engine.name, "deploying-service": "hyperpod-inference", **labels},
+    )
 
 
-def privileged(spec: Object) -> None:
-    spec["containers"][0]["securityContext"] = {"privileged": True}
-
-
-def privileged_sidecar(spec: Object) -> None:
-    spec["initContainers"][-1]["securityContext"] = {"privileged": True}
-
-
-def capable(spec: Object) -> None:
-    spec["containers"][0]["securityContext"]["capabilities"]["add"] = ["SYS_ADMIN"]
-
-
-def host_network(spec: Object) -> None:
-    spec["hostNetwork"] = True
-
-
-def host_pid(spec: Object) -> None:
-    spec["hostPID"] = True
-
-
-def host_port(spec: Object) -> None:
-    spec["containers"][0]["ports"][0]["hostPort"] = 8000
-
-
-def unconfined(spec: Object) -> None:
-    spec["securityContext"]["seccompProfile"]["type"] = "Unconfined"
-
-
-def sysctl(spec: Object) -> None:
-    spec["securityContext"]["sysctls"] = [{"name": "net.core.somaxconn", "value": "1024"}]
-
-
-def _volume(spec: Object) -> Object:
-    found: Object = next(item for item in spec["volumes"] if "hostPath" in item)
+def part(spec: Object, name: str) -> Object:
+    every = [*spec["containers"], *spec.get("initContainers", [])]
+    found: Object
+    (found,) = [container for container in every if container["name"] == name]
     return found
 
 
-REFUSED: dict[Callable[[Object], None], str] = {
-    other_path: f"may mount {SHARED} of its host and nothing else",
-    other_volume: f"may mount {SHARED} of its host and nothing else",
-    writable: "may only be mounted with readOnly: true",
-    privileged: "privileged containers are not allowed",
-    privileged_sidecar: "privileged containers are not allowed",
-    capable: "may add capabilities",
-    host_network: "hostNetwork, hostPID and hostIPC are not allowed",
-    host_pid: "hostNetwork, hostPID and hostIPC are not allowed",
-    host_port: "host ports are not allowed",
-    unconfined: "seccomp must not be Unconfined",
-    sysctl: "may set sysctls",
-}
+def check_cascade(item: Object, engine: EnginePlan, network: NetworkPlan) -> None:
+    """Assert that a pod has all that ours have of the cache."""
+    spec, l2 = item["spec"], attach(engine, network)
+    assert l2 is not None
+    assert [c["name"] for c in spec["initContainers"]] == ["prove-cache", "lmcache"]
+    assert covers(part(spec, "prove-cache"), l2.guard)
+    ours = json.loads(json.dumps(server_container(engine, l2)))
+    theirs = part(spec, "lmcache")
+    # A token of the API, where the account mounts one.
+    theirs["volumeMounts"] = theirs["volumeMounts"][: len(ours["volumeMounts"])]
+    assert covers(theirs, ours)
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    for volume in l2.volumes:
+        assert covers(volumes[str(volume["name"])], volume)
+    assert volumes["shm"]["emptyDir"]["medium"] == "Memory"
+    worker = part(spec, engine.name)
+    assert worker["args"] == serve_args(engine)
+    assert {m["mountPath"] for m in worker["volumeMounts"]} >= {"/dev/shm", "/weights"}  # noqa: S108
+    assert {e["name"] for e in worker["env"]} >= {"LMCACHE_TRACK_USAGE", "PYTHONHASHSEED"}
+    assert len({e["name"] for e in worker["env"]}) == len(worker["env"])
 
 
-def _pod(rendered: Rendered) -> Object:
-    """One engine's pod, as its Deployment would make it."""
-    engine = rendered.plan.engines[0]
-    template = rendered.find("Deployment", engine.name)["spec"]["template"]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "intruder", "namespace": engine.namespace},
-        "spec": copy.deepcopy(template["spec"]),
+@operated
+def test_the_operators_pods_run_with_the_cascade(cluster: Cluster, rendered: Rendered) -> None:
+    engine = engine_of(rendered)
+    pods = cluster.kubectl.get("pods", "-n", engine.namespace, "-l", f"app={engine.name}")
+    assert len(pods) == engine.replicas
+    for item in pods:
+        check_cascade(item, engine, rendered.plan.network)
+        assert item["status"]["phase"] == "Running"
+
+
+@operated
+def test_a_second_pass_changes_nothing(cluster: Cluster, rendered: Rendered) -> None:
+    once = admitted(cluster, sample(rendered))
+    again = copy.deepcopy(once)
+    again["metadata"] = {
+        key: again["metadata"][key]
+        for key in ("name", "namespace", "labels", "annotations")
+        if key in again["metadata"]
     }
+    again.pop("status", None)
+    twice = admitted(cluster, again)
+    assert twice["spec"] == once["spec"]
+    assert twice["metadata"]["labels"] == once["metadata"]["labels"]
 
 
-@pytest.mark.parametrize("rendered", ["managed"], indirect=True)
-def test_an_engine_is_let_in_and_nothing_beyond_it(cluster: Cluster, rendered: Rendered) -> None:
-    dry = "--dry-run=server"
-    cluster.kubectl.apply([_pod(rendered)], dry)
-    for change, words in REFUSED.items():
-        pod = _pod(rendered)
-        change(pod["spec"])
-        with pytest.raises(KubectlError, match=words):
-            cluster.kubectl.apply([pod], dry)
+@operated
+def test_what_the_pod_has_already_is_left(cluster: Cluster, rendered: Rendered) -> None:
+    """A shared memory of the operator's own, a variable with another value, other containers."""
+    item = sample(rendered)
+    worker = item["spec"]["containers"][1]
+    worker["env"] = [{"name": "PYTHONHASHSEED", "value": "7"}]
+    worker["volumeMounts"].append({"name": "dshm", "mountPath": "/dev/shm"})  # noqa: S108
+    item["spec"]["volumes"].append({"name": "dshm", "emptyDir": {"medium": "Memory"}})
+    item["spec"]["initContainers"] = [{"name": "prefetch", "image": "aws/prefetch"}]
+    made = admitted(cluster, item)["spec"]
+    assert [c["name"] for c in made["initContainers"]] == ["prefetch", "prove-cache", "lmcache"]
+    mine = part(made, worker["name"])
+    assert [m["name"] for m in mine["volumeMounts"] if m["mountPath"] == "/dev/shm"] == ["dshm"]  # noqa: S108
+    assert [e["value"] for e in mine["env"] if e["name"] == "PYTHONHASHSEED"] == ["7"]
+    for sidecar in ("sidecar-reverse-proxy", "otel-collector"):
+        assert "args" not in part(made, sidecar)
 
 
-@pytest.mark.parametrize("rendered", ["managed"], indirect=True)
-def test_the_expressions_fit_the_types(cluster: Cluster, rendered: Rendered) -> None:
-    """The API server accepts others too, and evaluates them as far as it goes."""
-    name = f"{rendered.plan.namespaces.serving}-one-host-directory"
-    assert cluster.within(lambda: "observedGeneration" in _status(cluster, name), 30)
-    assert _status(cluster, name)["typeChecking"].get("expressionWarnings", []) == []
+@operated
+def test_other_pods_are_not_touched(cluster: Cluster, rendered: Rendered) -> None:
+    for change in ({"app": "another"}, {"app": "qwen25-7b"}):
+        made = admitted(cluster, sample(rendered, **change))
+        assert "initContainers" not in made["spec"]
+        assert made["metadata"]["labels"]["app"] == change["app"]
+    elsewhere = sample(rendered)
+    elsewhere["metadata"]["namespace"] = "default"
+    elsewhere["spec"].pop("serviceAccountName")
+    made = admitted(cluster, elsewhere)
+    assert "initContainers" not in made["spec"]
 
 
-def _status(cluster: Cluster, name: str) -> Object:
-    (policy,) = cluster.kubectl.get("validatingadmissionpolicy", name)
-    status: Object = policy.get("status", {})
-    return status
+def refusal(cluster: Cluster, item: Object) -> str:
+    done = cluster.kubectl.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(item))
+    return done.stderr if done.returncode else ""
 
 
-@pytest.mark.parametrize("rendered", ["managed"], indirect=True)
-def test_a_debug_container_gets_no_more(cluster: Cluster, rendered: Rendered) -> None:
-    engine = rendered.plan.engines[0]
-    selector = f"app.kubernetes.io/instance={engine.name},app.kubernetes.io/component=engine"
-    pod = cluster.kubectl.get("pods", "-n", engine.namespace, "-l", selector)[0]
-    done = cluster.kubectl.run(
-        "debug", pod["metadata"]["name"], "-n", engine.namespace, "--image=x",
-        "--profile=sysadmin", "--target=vllm",
-    )  # fmt: skip
-    assert "privileged containers are not allowed" in done.stderr
+@operated
+def test_a_pod_is_refused_where_the_policy_is_gone(restored: Cluster, rendered: Rendered) -> None:
+    policy = rendered.find("MutatingPolicy")["metadata"]["name"]
+    restored.kubectl("delete", "mutatingadmissionpolicybinding", policy)
+    words = f"the policy {policy} did not reach it"
+    assert restored.within(lambda: words in refusal(restored, sample(rendered)), 20)
 
 
-# --- masters are fixed for life ------------------------------------------------------------------
+@operated
+def test_a_pod_without_the_worker_is_refused(cluster: Cluster, rendered: Rendered) -> None:
+    item = sample(rendered)
+    item["spec"]["containers"][1]["image"] = "aws/another-vllm"
+    assert "has no LMCache server of its own" in refusal(cluster, item)
 
 
-def three_masters(config: Object) -> None:
-    config["cache"] = {"l2": {"kind": "curvine", "masters": 3}}
-    config["kubernetes"] = {"system_group": {"count": 4, "max_count": 5}}
+@operated
+def test_a_transfer_of_somebody_elses_is_refused(cluster: Cluster, rendered: Rendered) -> None:
+    item = sample(rendered)
+    item["spec"]["containers"][1]["args"].append("--kv-transfer-config={}")
+    assert "exactly the --kv-transfer-config of" in refusal(cluster, item)
 
 
-def test_another_number_of_masters_is_refused(empty_cluster: Cluster, tmp_path: Path) -> None:
-    """Up, down and by hand: the rule comes with three masters, ahead of their StatefulSet."""
+@pytest.mark.needs_kubernetes("1.36")
+def test_kubernetes_own_policy_does_the_same(empty_cluster: Cluster, tmp_path: Path) -> None:
+    """As rendered where the cluster serves v1: no Kyverno, and the same pods."""
+    from k8s.charts import build_charts, manifest_app
 
-    def four_nodes(config: Object) -> None:
-        three_masters(config)
-        config["cache"]["l2"]["masters"] = 1
+    rendered = Rendered.from_file(CONFIGS / "operator.yaml", tmp_path / "kyverno")
+    admission = AdmissionPlan(evaluator="kubernetes", reason="it serves v1", kyverno=None)
+    app = manifest_app(str(tmp_path / "kubernetes"))
+    charts = build_charts(app, replace(rendered.plan, admission=admission))
+    own: list[Object] = charts.engines[1].to_json()
+    assert charts.admission is None
+    policies = of_kind(own, "MutatingAdmissionPolicy")
+    assert len(policies) == 1
+    wanted = rendered.find("MutatingPolicy")["spec"]
+    assert policies[0]["spec"].items() <= wanted.items()
 
-    one = Rendered.edited(CONFIGS / "default.yaml", tmp_path / "one", four_nodes)
-    three = Rendered.edited(CONFIGS / "default.yaml", tmp_path / "three", three_masters)
-    kubectl = empty_cluster.kubectl
-    words = "the number of Curvine masters is fixed for the life of the pool"
-
-    empty_cluster.install(three)
-    empty_cluster.settle()
-    rule = f"{three.plan.namespaces.cache}-masters-fixed"
-    assert empty_cluster.within(lambda: "observedGeneration" in _status(empty_cluster, rule), 30)
-    assert _status(empty_cluster, rule)["typeChecking"].get("expressionWarnings", []) == []
-    masters = three.find("StatefulSet", "curvine-master")
-    space = masters["metadata"]["namespace"]
-    with pytest.raises(KubectlError, match=words):
-        kubectl.apply([one.find("StatefulSet", "curvine-master")], "--force-conflicts")
-    scaled = kubectl.run("scale", "statefulset", "curvine-master", "-n", space, "--replicas=1")
-    assert words in scaled.stderr
-    # Anything else about them may change.
-    changed = copy.deepcopy(masters)
-    changed["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 61
-    kubectl.apply([changed], "--force-conflicts")
-    kubectl("rollout", "status", "statefulset/curvine-master", "-n", space, "--timeout=60s")
-
-    # From one to three: what has no namespace is applied first.
-    kubectl.delete([masters])
-    kubectl.delete(
-        [item for item in three.objects() if item["kind"].startswith("ValidatingAdmission")]
-    )
-    kubectl.apply([one.find("StatefulSet", "curvine-master")])
-    rules = [item for item in three.objects() if item["kind"].startswith("ValidatingAdmission")]
-    kubectl.apply(rules)
-
-    def refused() -> bool:
-        done = kubectl.run(
-            "scale", "statefulset", "curvine-master", "-n", space, "--replicas=3",
-            "--dry-run=server",
-        )  # fmt: skip
-        return words in done.stderr
-
-    assert empty_cluster.within(refused, 20)
+    engine = engine_of(rendered)
+    empty_cluster.kubectl("create", "namespace", engine.namespace)
+    kinds = ("Policy", "PolicyBinding", "ServiceAccount")
+    empty_cluster.kubectl.apply(item for item in own if item["kind"].endswith(kinds))
+    assert empty_cluster.within(lambda: not refusal(empty_cluster, sample(rendered)), 30)
+    check_cascade(admitted(empty_cluster, sample(rendered)), engine, rendered.plan.network)

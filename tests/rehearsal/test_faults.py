@@ -91,7 +91,16 @@ def test_a_custom_resource_before_its_definition(cluster: Cluster) -> None:
         "apiVersion": "inference.sagemaker.aws.amazon.com/v1",
         "kind": "InferenceEndpointConfig",
         "metadata": {"name": "early", "namespace": "default"},
-        "spec": {},
+        "spec": {
+            "modelName": "early",
+            "modelSourceConfig": {"modelSourceType": "huggingface"},
+            "worker": {
+                "image": "x",
+                "modelInvocationPort": {"containerPort": 8000},
+                "modelVolumeMount": {"name": "x"},
+                "resources": {},
+            },
+        },
     }
     cluster.kubectl.delete([definition])
     try:

@@ -48,6 +48,7 @@ _SCOPE_KINDS: Final = frozenset(
         "IngressClass",
         "MutatingAdmissionPolicy",
         "MutatingAdmissionPolicyBinding",
+        "MutatingPolicy",
         "Namespace",
         "PersistentVolume",
         "PriorityClass",

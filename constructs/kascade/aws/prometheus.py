@@ -58,6 +58,26 @@ class ManagedPrometheus(Construct):
         self.endpoint = self.workspace.attr_prometheus_endpoint
 
 
+class AlertingRules(Construct):
+    """One rule file, evaluated by the workspace.
+
+    What fires is a series ``ALERTS`` of the workspace. Whom it calls is a matter of an alert
+    manager, which the workspace takes beside it.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, prometheus: ManagedPrometheus, rules: str
+    ) -> None:
+        super().__init__(scope, construct_id)
+        aps.CfnRuleGroupsNamespace(
+            self,
+            "Rules",
+            name="kascade",
+            workspace=prometheus.workspace.attr_arn,
+            data=rules,
+        )
+
+
 class ClusterScraper(Construct):
     """The managed collector of one EKS cluster; nothing of it runs in the cluster.
 

@@ -19,6 +19,24 @@ The newest copy of the page ends at 1.35, an older one at 1.34.
 
 DEFAULT_KUBERNETES_VERSION: Final = "1.34"
 
+MUTATING_POLICY_VERSION: Final = (1, 36)
+"""First version that serves MutatingAdmissionPolicy v1 (KEP-3962: alpha 1.32, beta and off by
+default 1.34, stable 1.36). EKS lets nobody turn a gate on."""
+
+KYVERNO_CHART_VERSION: Final = "3.9.1"
+"""Kyverno 1.19.1 (kyverno/kyverno v1.19.1, ``charts/kyverno/Chart.yaml``), whose MutatingPolicy
+``policies.kyverno.io/v1`` takes the fields of MutatingAdmissionPolicy."""
+
+
+def serves_mutating_policies(version: str) -> bool:
+    """Whether the API server of a version changes objects by MutatingAdmissionPolicy v1.
+
+    >>> serves_mutating_policies("1.35"), serves_mutating_policies("1.36")
+    (False, True)
+    """
+    return tuple(map(int, version.split("."))) >= MUTATING_POLICY_VERSION
+
+
 MIN_VPC_CNI: Final = "1.18.3"
 """HyperPod's floor (reported: sagemaker-hyperpod-eks-prerequisites)."""
 

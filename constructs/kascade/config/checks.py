@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from kascade.catalog.instances import INSTANCES
 from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
 from kascade.catalog.models import MODELS
+from kascade.catalog.operator import MAX_NAME_AND_NAMESPACE, OPERATOR_REGIONS
 from kascade.catalog.regions import REGIONS
 from kascade.config.model import (
     MAX_MODEL_NAME,
     CurvineConfig,
     DirectoryConfig,
     ModelConfig,
+    OperatorConfig,
     ServingConfig,
 )
 from kascade.errors import ConfigPath, Problem, format_path
@@ -40,6 +42,7 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
         *_instance_types(config),
         *_models(config),
         *_tenants(config),
+        *_operated(config),
         *_settings(config),
     )
 
@@ -210,6 +213,89 @@ def _models(config: ServingConfig) -> Iterator[Problem]:
                 "that holds your access token",
                 also_reads=(("models", index, "model"),),
             )
+
+
+def _operated(config: ServingConfig) -> Iterator[Problem]:
+    """Mistakes about HyperPod's inference operator."""
+    for index, model in enumerate(config.models):
+        path: ConfigPath = ("models", index)
+        if model.mode == "operator":
+            yield from _operator_takes(config, model, path)
+        elif model.operator != OperatorConfig():
+            yield Problem(
+                path=(*path, "operator"),
+                message=f"nothing reads it while {model.name} is in mode {model.mode}; leave it "
+                "out or set mode: operator",
+                also_reads=((*path, "mode"),),
+            )
+
+
+def _operator_takes(
+    config: ServingConfig, model: ModelConfig, path: ConfigPath
+) -> Iterator[Problem]:
+    own = model.operator
+    mode = ((*path, "mode"),)
+    if model.tenancy.kind != "shared":
+        yield Problem(
+            path=(*path, "tenancy"),
+            message=f"got {model.tenancy.kind}; who asks through the operator's router has no door "
+            "that names its tenant. Leave it out or choose mode: deployment",
+            also_reads=mode,
+        )
+    if config.cache.l2.kind == "managed":
+        yield Problem(
+            path=mode[0],
+            message="the operator's pods get no directory of their host, which cache.l2 managed "
+            "needs; choose mode: deployment or cache.l2 curvine or directory",
+            also_reads=(("cache", "l2"),),
+        )
+    if config.region in REGIONS and config.region not in OPERATOR_REGIONS:
+        yield Problem(
+            path=mode[0],
+            message=f"HyperPod's inference operator has no image in {config.region}; it has one in "
+            f"{', '.join(OPERATOR_REGIONS)}. Choose one of them or mode: deployment",
+            also_reads=(("region",),),
+        )
+    if len(model.name) + len(config.name) > MAX_NAME_AND_NAMESPACE:
+        yield Problem(
+            path=(*path, "name"),
+            message=f"{model.name!r} and the deployment's name {config.name!r} have "
+            f"{len(model.name) + len(config.name)} characters; in mode operator at most "
+            f"{MAX_NAME_AND_NAMESPACE} fit the name of the operator's routing Service",
+            also_reads=(("name",), *mode),
+        )
+    if model.weights.kind == "claim" and model.weights.path is not None:
+        yield Problem(
+            path=(*path, "weights", "path"),
+            message="the operator mounts a claim as a whole; leave it out and give a claim that "
+            "holds this model alone, or choose mode: deployment",
+            also_reads=mode,
+        )
+    if "/" not in model.model:
+        yield Problem(
+            path=(*path, "model"),
+            message=f"{model.model!r} has no organisation; the operator takes ids such as "
+            "Qwen/Qwen2-7B-Instruct only. Name it so, or choose mode: deployment",
+            also_reads=mode,
+        )
+    if (own.certificate_arn is None) != (own.certificate_domain is None):
+        given, missing = (
+            ("certificate_arn", "certificate_domain")
+            if own.certificate_domain is None
+            else ("certificate_domain", "certificate_arn")
+        )
+        yield Problem(
+            path=(*path, "operator", missing),
+            message=f"{given} is given without it, and the operator takes both or neither; add it",
+            also_reads=((*path, "operator", given), *mode),
+        )
+    if own.certificate_arn is not None and own.certificate_output is not None:
+        yield Problem(
+            path=(*path, "operator", "certificate_output"),
+            message="the operator makes no certificate where you bring one (certificate_arn), so "
+            "it leaves none anywhere; leave one of the two out",
+            also_reads=((*path, "operator", "certificate_arn"), *mode),
+        )
 
 
 def _not_from_the_hub(index: int, model: ModelConfig) -> Iterator[Problem]:

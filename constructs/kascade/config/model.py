@@ -35,6 +35,11 @@ _INNER_PATH = re.compile(rf"{_STEP}(/{_STEP}){{0,5}}")
 _HOST_PATH = re.compile(rf"(/{_STEP}){{1,6}}")
 _TAG_KEY = re.compile(r"(?!aws:)[\w .:/=+@-]{1,128}", re.ASCII)
 _TAG_VALUE = re.compile(r"[\w .:/=+@-]{0,256}", re.ASCII)
+_ENDPOINT = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}")
+_S3_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[\w.=+/-]{0,400})?", re.ASCII)
+_CERTIFICATE = re.compile(r"arn:aws:acm:[a-z0-9-]+:[0-9]{12}:certificate/[a-fA-F0-9-]+")
+_CHART_REPOSITORY = re.compile(r"https://[a-z0-9.-]+(:[0-9]{1,5})?(/[\w.~-]+)*/?", re.ASCII)
+_REGISTRY = re.compile(r"[a-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9._-]+)*")
 _GRAFANA_VERSION = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _IP_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
@@ -183,6 +188,23 @@ class SystemGroupConfig(Block):
     )
 
 
+class KyvernoConfig(Block):
+    """Where Kyverno comes from; it is installed only where a model in mode `operator` needs it."""
+
+    chart_repository: Annotated[
+        str, _matching(_CHART_REPOSITORY, "the https address of a Helm repository")
+    ] = Field(
+        default="https://kyverno.github.io/kyverno/",
+        description="Helm repository, as the function that applies manifests reaches it.",
+    )
+    image_registry: Annotated[str, _matching(_REGISTRY, "a registry without a scheme")] | None = (
+        Field(
+            default=None,
+            description="Registry to take its images from. Without it the chart's own.",
+        )
+    )
+
+
 class KubernetesConfig(Block):
     """The EKS cluster."""
 
@@ -205,6 +227,9 @@ class KubernetesConfig(Block):
     )
     log_retention_days: LogRetention = Field(
         default=90, description="Days that cluster logs are kept."
+    )
+    kyverno: KyvernoConfig = Field(
+        default=KyvernoConfig(), description="Kyverno, for models in mode `operator`."
     )
 
 
@@ -293,6 +318,45 @@ class HyperPodConfig(Block):
         le=100,
         description="Share of host RAM lent to HyperPod's managed tiered storage, 20 to 100. "
         "Without it that tier is off and the RAM goes to L1.",
+    )
+
+
+class OperatorConfig(Block):
+    """What HyperPod's inference operator makes of a model in mode `operator`."""
+
+    endpoint_name: (
+        Annotated[
+            str,
+            _matching(
+                _ENDPOINT, "an endpoint's name (at most 63 letters, digits and inner hyphens)"
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="SageMaker endpoint to register. Without it only the load balancer is made.",
+    )
+    invocation_path: Literal["v1/chat/completions", "v1/completions"] = Field(
+        default="v1/chat/completions",
+        description="Path that the endpoint and the load balancer invoke.",
+    )
+    certificate_arn: (
+        Annotated[str, _matching(_CERTIFICATE, "the ARN of an ACM certificate")] | None
+    ) = Field(
+        default=None,
+        description="Certificate of your own for the load balancer. Without it the operator makes "
+        "a self-signed one.",
+    )
+    certificate_domain: (
+        Annotated[str, _matching(re.compile(_SUBDOMAIN), "a domain in lower case, no wildcard")]
+        | None
+    ) = Field(default=None, description="Domain of that certificate.")
+    certificate_output: Annotated[str, _matching(_S3_URI, "an S3 address (s3://...)")] | None = (
+        Field(
+            default=None,
+            description="Where the operator leaves the certificate it makes. Without it: the "
+            "bucket that its add-on was given.",
+        )
     )
 
 
@@ -393,6 +457,15 @@ class ModelConfig(Block):
     )
     replicas: Whole = Field(
         examples=[2], ge=1, le=1000, description="Engines that serve this model."
+    )
+    mode: Literal["deployment", "operator"] = Field(
+        default="deployment",
+        description="Who makes the pods. deployment: this project. operator: HyperPod's inference "
+        "operator, from an InferenceEndpointConfig, with a router and a load balancer of its own; "
+        "the cache is put into its pods at admission.",
+    )
+    operator: OperatorConfig = Field(
+        default=OperatorConfig(), description="Settings of mode `operator`."
     )
     instance_group: str | None = Field(
         default=None,

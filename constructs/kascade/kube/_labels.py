@@ -16,6 +16,9 @@ FUSE_PORT: Final = "m-cv-fuse"
 ROUTER_PORT: Final = "m-router"
 JANITOR_PORT: Final = "m-janitor"
 
+OPERATOR_PORT: Final = "http"
+"""vLLM's port in a pod of HyperPod's operator, whose CRD takes ``http`` or ``grpc``."""
+
 INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 """HyperPod writes the type with its ``ml.`` prefix here."""
 
@@ -30,6 +33,10 @@ GPU_RESOURCE: Final = "nvidia.com/gpu"
 
 ENGINE_LABEL: Final = "kascade.dev/engine"
 """Name of the engine that a pod runs (engines) or stands in front of (routers)."""
+
+OPERATOR_LABEL: Final = "app"
+"""On the pods that HyperPod's inference operator makes: the name of their InferenceEndpointConfig
+(its SDK lists an endpoint's pods by it: sagemaker-hyperpod 3.12.0, ``hp_endpoint.py``)."""
 
 GROUP_LABEL: Final = "kascade.dev/group"
 """Instance group of a Curvine worker."""

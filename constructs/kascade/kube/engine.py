@@ -30,7 +30,7 @@ from kascade.kube._policies import (
     scrape_ingress,
 )
 from kascade.kube._rbac import add_service_account
-from kascade.kube.l2.attachment import attach
+from kascade.kube.l2.attachment import Attachment, attach
 from kascade.kube.lmcache import server_container
 from kascade.kube.tenancy import TenancyProgram, program_hash, tenancy_volume
 from kascade.kube.vllm import engine_container
@@ -137,16 +137,7 @@ class Engine(Construct):
             "topologySpreadConstraints": spread_widely(self._selector, zones=plan.spread_zones),
             "initContainers": [*guard, server_container(plan, l2)],
             "containers": [engine_container(plan)],
-            "volumes": [
-                # vLLM's ranks and the LMCache server exchange data here; 64 MiB is the default.
-                {
-                    "name": SHM_VOLUME,
-                    "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.shm_mib}Mi"},
-                },
-                weights_volume(plan),
-                *(() if l2 is None else l2.volumes),
-                *([tenancy_volume(plan)] if plan.tenancy is not None else []),
-            ],
+            "volumes": engine_volumes(plan, l2),
         }
 
     def _add_policy(self, network: NetworkPlan) -> None:
@@ -169,3 +160,22 @@ class Engine(Construct):
                 *(() if self._l2 is None else self._l2.egress),
             ],
         )
+
+
+def engine_volumes(plan: EnginePlan, l2: Attachment | None) -> list[Fields]:
+    """Volumes of a pod with vLLM and its LMCache server.
+
+    Args:
+        plan: The engine.
+        l2: How its server reaches L2.
+    """
+    return [
+        # vLLM's ranks and the LMCache server exchange data here; 64 MiB is the default.
+        {
+            "name": SHM_VOLUME,
+            "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.shm_mib}Mi"},
+        },
+        weights_volume(plan),
+        *(() if l2 is None else l2.volumes),
+        *([tenancy_volume(plan)] if plan.tenancy is not None else []),
+    ]

@@ -10,7 +10,7 @@ from constructs import Construct
 from kascade.kube._labels import labels
 from kascade.kube._objects import Metadata, add_object
 from kascade.kube._policies import add_policy, dns_egress
-from kascade.kube.admission import OneHostDirectory
+from kascade.kube.rules import OneHostDirectory
 from kascade.sizing.plan import Namespaces
 
 _SERVING_SECURITY: Final = {

@@ -102,7 +102,12 @@ class Verify(Construct):
                     "publishNotReadyAddresses": False,
                     "selector": self._engine,
                     "ports": [
-                        {"name": "http", "port": plan.engine_port, "targetPort": VLLM_PORT},
+                        {
+                            "name": "http",
+                            "port": plan.engine_port,
+                            # Pods that HyperPod's operator makes call it otherwise.
+                            "targetPort": VLLM_PORT if plan.router else plan.engine_port,
+                        },
                         {"name": "lmcache", "port": plan.lmcache_port, "targetPort": LMCACHE_PORT},
                     ],
                 }
@@ -189,7 +194,7 @@ class Verify(Construct):
             ingress=[],
             egress=[
                 egress_to([pods(self._engine)], plan.engine_port, plan.lmcache_port),
-                egress_to([pods(router_selector(plan.router))], plan.router_port),
+                *self._to_the_router(),
             ],
         )
         add_policy(
@@ -198,6 +203,12 @@ class Verify(Construct):
             selecting=self._engine,
             ingress=[ingress_from([pods(self._selector)], plan.engine_port, plan.lmcache_port)],
         )
+
+    def _to_the_router(self) -> list[Fields]:
+        plan = self._plan
+        if plan.router is None or plan.router_port is None:
+            return []
+        return [egress_to([pods(router_selector(plan.router))], plan.router_port)]
 
 
 def verify_args(plan: VerifyPlan) -> list[str]:
@@ -209,8 +220,14 @@ def verify_args(plan: VerifyPlan) -> list[str]:
         f"--chunk-size={plan.chunk_size}",
         f"--engine-port={plan.engine_port}",
         f"--lmcache-port={plan.lmcache_port}",
-        f"--router-url=http://{plan.router}:{plan.router_port}",
-        f"--router-policy={plan.router_policy}",
+        *(
+            [
+                f"--router-url=http://{plan.router}:{plan.router_port}",
+                f"--router-policy={plan.router_policy}",
+            ]
+            if plan.router
+            else []
+        ),
         f"--tokens={plan.prompt_tokens}",
         # 0 measures without judging.
         f"--ttft-ratio={plan.ttft_ratio or 0}",

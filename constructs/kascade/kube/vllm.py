@@ -35,27 +35,11 @@ def engine_container(engine: EnginePlan) -> Fields:
         "image": engine.image,
         "command": ["vllm", "serve"],
         "args": serve_args(engine),
-        "env": [
-            *plain_env({**SHARED_ENV, **weights_env(engine)}),
-            *token_env(engine),
-            *(tenancy_env(tenancy) if tenancy is not None else []),
-        ],
+        "env": engine_env(engine),
         **working_directory(engine),
         # API and metrics share one port.
         "ports": [{"name": VLLM_PORT, "containerPort": engine.port}],
-        "startupProbe": http_probe(
-            "/health",
-            VLLM_PORT,
-            period=_STARTUP_PERIOD,
-            failures=-(-engine.load_timeout_seconds // _STARTUP_PERIOD),
-            ends_within=_END_SECONDS,
-        ),
-        "readinessProbe": http_probe("/health", VLLM_PORT, period=5, failures=2),
-        # Half a minute without an answer: requests that it has taken wait for its end before the
-        # router can send them elsewhere.
-        "livenessProbe": http_probe(
-            "/health", VLLM_PORT, period=5, failures=6, ends_within=_END_SECONDS
-        ),
+        **probes(engine, VLLM_PORT),
         # The router drops a terminating pod at once; what it sent before has this long to end,
         # whatever vLLM does with running requests when it gets SIGTERM.
         "lifecycle": {"preStop": {"sleep": {"seconds": engine.drain_seconds}}},
@@ -71,8 +55,41 @@ def engine_container(engine: EnginePlan) -> Fields:
     }
 
 
+def engine_env(engine: EnginePlan) -> list[Fields]:
+    """Environment of vLLM."""
+    return [
+        *plain_env({**SHARED_ENV, **weights_env(engine)}),
+        *token_env(engine),
+        *(tenancy_env(engine.tenancy) if engine.tenancy is not None else []),
+    ]
+
+
+def probes(engine: EnginePlan, port: str) -> Fields:
+    """The three probes of vLLM on the container port of that name."""
+    return {
+        "startupProbe": http_probe(
+            "/health",
+            port,
+            period=_STARTUP_PERIOD,
+            failures=-(-engine.load_timeout_seconds // _STARTUP_PERIOD),
+            ends_within=_END_SECONDS,
+        ),
+        "readinessProbe": http_probe("/health", port, period=5, failures=2),
+        # Half a minute without an answer: requests that it has taken wait for its end before the
+        # router can send them elsewhere.
+        "livenessProbe": http_probe(
+            "/health", port, period=5, failures=6, ends_within=_END_SECONDS
+        ),
+    }
+
+
 def serve_args(engine: EnginePlan) -> list[str]:
     """Arguments of ``vllm serve``."""
+    return [*model_args(engine), transfer_arg(engine)]
+
+
+def model_args(engine: EnginePlan) -> list[str]:
+    """Arguments of ``vllm serve`` but the one that reaches for an LMCache server."""
     args = [
         # Part of every cache key, so it must be the same text in all replicas.
         engine.model,
@@ -100,9 +117,16 @@ def serve_args(engine: EnginePlan) -> list[str]:
         args.append(f"--quantization={engine.quantization}")
     if engine.tenancy is not None:
         args += tenancy_args()
-    transfer = json.dumps(transfer_config(engine), separators=(",", ":"))
-    args.append(f"--kv-transfer-config={transfer}")
     return args
+
+
+TRANSFER_FLAG: Final = "--kv-transfer-config"
+
+
+def transfer_arg(engine: EnginePlan) -> str:
+    """Argument that makes vLLM ask the LMCache server of its pod, and end at start without one."""
+    transfer = json.dumps(transfer_config(engine), separators=(",", ":"))
+    return f"{TRANSFER_FLAG}={transfer}"
 
 
 def transfer_config(engine: EnginePlan) -> Fields:

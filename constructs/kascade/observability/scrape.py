@@ -6,7 +6,7 @@ between scrapes, and at most 256 KB.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import yaml
 
@@ -32,13 +32,26 @@ _TIMEOUT_SECONDS = 10
 
 
 def scrape_configuration(
-    plan: ObservabilityPlan, *, cluster_name: str, namespaces: Namespaces
+    plan: ObservabilityPlan,
+    *,
+    cluster_name: str,
+    namespaces: Namespaces,
+    operated: Sequence[str] = (),
 ) -> str:
     """Prometheus YAML that finds every component's pods by the name of a container port.
 
     A native sidecar counts as an init container; its ports are found like any other. The label
     ``model`` is the engine's name in the plan. Unlike ``model_name`` it stands on every series of
     an engine, its LMCache server and its router, and never depends on how a model is spelled.
+
+    Pods of HyperPod's operator call vLLM's port otherwise and carry the engine's name in a label of
+    its own. They are found by these, so that one that admission did not reach is found as well.
+
+    Args:
+        plan: The plan's slice.
+        cluster_name: Label of every series.
+        namespaces: Where pods are looked for.
+        operated: Engines whose pods the operator makes.
 
     Raises:
         ValueError: The plan asks for a shorter interval than the collector takes.
@@ -55,36 +68,59 @@ def scrape_configuration(
             "scrape_timeout": f"{_TIMEOUT_SECONDS}s",
         },
         "scrape_configs": [
-            _job(component, cluster_name=cluster_name, namespaces=namespaces) for component in PORTS
+            _job(component, cluster_name=cluster_name, namespaces=namespaces, operated=operated)
+            for component in PORTS
         ],
     }
     return yaml.safe_dump(configuration, sort_keys=False, width=100)
 
 
-def _job(component: Component, *, cluster_name: str, namespaces: Namespaces) -> dict[str, object]:
+def _job(
+    component: Component, *, cluster_name: str, namespaces: Namespaces, operated: Sequence[str]
+) -> dict[str, object]:
     home = namespaces.serving if component.serves_one_model else namespaces.cache
     return {
         "job_name": component.value,
         "metrics_path": "/metrics",
         "kubernetes_sd_configs": [{"role": "pod", "namespaces": {"names": [home]}}],
         "relabel_configs": [
-            _keep(f"{_POD}_container_port_name", PORTS[component]),
+            _keep_targets(component, operated),
             _drop(f"{_POD}_phase", "Failed|Succeeded"),
             {"target_label": "cluster", "replacement": cluster_name},
             _copy("__meta_kubernetes_namespace", "namespace"),
             _copy(f"{_POD}_name", "pod"),
             _copy(f"{_POD}_node_name", "node"),
-            *_model_rules(component),
+            *_model_rules(component, operated),
         ],
         "metric_relabel_configs": [_drop("__name__", ".+_created"), *_prefix_rules(component)],
     }
 
 
-def _model_rules(component: Component) -> list[dict[str, object]]:
+def _keep_targets(component: Component, operated: Sequence[str]) -> dict[str, object]:
+    """Keep the component's own port, and the one that the operator gives vLLM."""
+    rule = _keep(f"{_POD}_container_port_name", PORTS[component])
+    if component is not Component.VLLM or not operated:
+        return rule
+    return {
+        **rule,
+        "source_labels": [f"{_POD}_container_port_name", _label(_labels.OPERATOR_LABEL)],
+        "regex": f"{PORTS[component]};.*|{_labels.OPERATOR_PORT};({'|'.join(operated)})",
+    }
+
+
+def _model_rules(component: Component, operated: Sequence[str]) -> list[dict[str, object]]:
     if not component.serves_one_model:
         return []
-    sanitized = "".join(c if c.isalnum() else "_" for c in _labels.ENGINE_LABEL)
-    return [_copy(f"{_POD}_label_{sanitized}", "model")]
+    rules = [_copy(_label(_labels.ENGINE_LABEL), "model")]
+    if operated:
+        of_operator = _copy(_label(_labels.OPERATOR_LABEL), "model")
+        rules.append({**of_operator, "regex": f"({'|'.join(operated)})"})
+    return rules
+
+
+def _label(name: str) -> str:
+    """Meta label of a pod's label."""
+    return f"{_POD}_label_" + "".join(c if c.isalnum() else "_" for c in name)
 
 
 def _prefix_rules(component: Component) -> list[dict[str, object]]:

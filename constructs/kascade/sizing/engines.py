@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kascade.catalog.instances import InstanceType
 from kascade.catalog.models import REVISIONS, ModelFacts
+from kascade.catalog.operator import KNOWN_FAULTS
 from kascade.config.model import (
     CurvineConfig,
     DirectoryConfig,
@@ -19,6 +20,7 @@ from kascade.config.model import (
 from kascade.errors import ConfigPath, Problem
 from kascade.sizing import gpu, host, pool, transfer
 from kascade.sizing.nodes import Packing
+from kascade.sizing.operated import operator_plan
 from kascade.sizing.plan import (
     BucketVolumePlan,
     ContainerSize,
@@ -311,6 +313,13 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
     share = host.host_share(
         given.instance, gpus=given.tp, tiered_percentage=percentage, carried=carried
     )
+    by_operator = given.model.mode == "operator"
+    if by_operator:
+        share = replace(
+            share,
+            ram_mib=share.ram_mib - host.OPERATOR_SIDECARS_MIB,
+            cpu_millis=share.cpu_millis - host.OPERATOR_SIDECARS_MILLIS,
+        )
     shm = host.SHM_PER_GPU_MIB * given.tp
     engine = host.engine_mib(given.tp)
     room = host.l1_room_gib(share, given.tp)
@@ -323,6 +332,8 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
     )
     if given.tp != given.instance.gpus:
         parts = f"({parts}) x {given.tp}/{given.instance.gpus} of the GPUs"
+    if by_operator:
+        parts += f" - {mib_to_gib(host.OPERATOR_SIDECARS_MIB):,.2g} the operator's sidecars"
     parts += (
         f" - {mib_to_gib(engine):,.0f} engine - {mib_to_gib(shm):,.0f} /dev/shm - "
         f"{mib_to_gib(host.lmcache_mib(room, given.tp)) - max(room, 0):,.1f} LMCache itself"
@@ -389,7 +400,9 @@ def plan_engine(
     """Put one engine's plan together."""
     model, config, tp = given.model, given.config, given.tp
     surge = 1 if given.packing.can_surge(tp) else 0
-    if not surge and model.replicas == 1:
+    if model.mode == "operator":
+        _check_operator(given, can_surge=bool(surge))
+    elif not surge and model.replicas == 1:
         given.warn(
             "replicas",
             f"one replica and no free GPU: {model.name} is down during every roll-out. Two "
@@ -463,8 +476,7 @@ def plan_engine(
         if model.weights.kind == "hub"
         else 0,
         mounted_weights=mounted_weights(given),
-        load_timeout_seconds=LOAD_BASE_SECONDS
-        + int(_checkpoint_bytes(given) // DOWNLOAD_BYTES_PER_SECOND),
+        load_timeout_seconds=_load_seconds(given),
         drain_seconds=DRAIN_SECONDS,
         max_surge=surge,
         max_unavailable=1 - surge,
@@ -489,7 +501,36 @@ def plan_engine(
             l2=_l2_plan(given, l2, ram.serde_workers),
         ),
         figures=figures,
+        operator=operator_plan(
+            model, strategy=config.router.strategy, load_seconds=_load_seconds(given)
+        )
+        if model.mode == "operator"
+        else None,
     )
+
+
+def _check_operator(given: EngineInput, *, can_surge: bool) -> None:
+    """Note what mode `operator` cannot do and what deserves a look."""
+    model = given.model
+    if not can_surge:
+        given.refuse(
+            "mode",
+            f"the operator rolls {model.name} out by adding a pod before it takes one away, and "
+            f"every GPU of {given.group.name!r} is taken, so each change would wait for ever. Give "
+            "the group one more instance, lower `replicas`, or choose mode: deployment, which "
+            "replaces one at a time",
+            given.path("replicas"),
+            ("instance_groups", given.group_index, "count"),
+        )
+    given.warn(
+        "mode",
+        f"{KNOWN_FAULTS['LMCACHE_']}; so the operator's own cache is left off for {model.name}, "
+        "and L1, L2 and LMCACHE_* variables are put into its pods at admission",
+    )
+
+
+def _load_seconds(given: EngineInput) -> int:
+    return LOAD_BASE_SECONDS + int(_checkpoint_bytes(given) // DOWNLOAD_BYTES_PER_SECOND)
 
 
 def _warn_of_loose_weights(given: EngineInput) -> None:

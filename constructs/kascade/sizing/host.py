@@ -38,6 +38,11 @@ thousandths) and controllers of add-ons (60) wherever there is room."""
 ENGINE_CPU_PER_GPU_MILLIS: Final = 3000
 """vLLM keeps about one core busy per process; requests above it only help tokenizing."""
 
+OPERATOR_SIDECARS_MIB: Final = 768
+OPERATOR_SIDECARS_MILLIS: Final = 500
+"""What the inference operator adds to each of its pods, a proxy (nginx) and an OpenTelemetry
+collector. It publishes neither's requests; an assumption on the safe side."""
+
 SMALL_NODE_RAM_GIB: Final = 64
 """Nodes up to this size get the small Curvine containers."""
 

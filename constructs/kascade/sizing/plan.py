@@ -423,6 +423,50 @@ class EngineFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorPlan:
+    """What HyperPod's inference operator is asked to make of one engine.
+
+    Attributes:
+        endpoint_name: SageMaker endpoint, or empty for none.
+        proxy_port: Port of the proxy that the operator puts into each pod.
+        strategy: Of the operator's own router, by AWS's name.
+        max_deploy_seconds: Until the operator calls a deployment failed.
+        certificate_output: Where the operator leaves the certificates it makes, or None for the
+            bucket of its add-on.
+        certificate_arn: Certificate of your own in ACM, or None.
+        certificate_domain: Domain of that certificate.
+    """
+
+    endpoint_name: str
+    invocation_path: str
+    proxy_port: int
+    strategy: str
+    max_deploy_seconds: int
+    certificate_output: str | None
+    certificate_arn: str | None
+    certificate_domain: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KyvernoPlan:
+    """Kyverno, which changes pods where the API server cannot do so itself.
+
+    Attributes:
+        chart_version: Version of its Helm chart.
+        image_registry: Registry of its images, or None for the chart's own.
+        webhook_port: Where its pods listen to the API server.
+    """
+
+    namespace: str
+    chart_repository: str
+    chart_version: str
+    image_registry: str | None
+    replicas: int
+    webhook_port: int
+    size: ContainerSize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BucketVolumePlan:
     """One folder of a bucket as a static volume, mounted by Mountpoint for S3.
 
@@ -441,6 +485,20 @@ class BucketVolumePlan:
     prefix: str
     region: str
     size: ContainerSize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionPlan:
+    """Who changes the pods that the inference operator makes.
+
+    Attributes:
+        evaluator: ``kubernetes`` or ``kyverno``.
+        kyverno: None where the API server does it.
+    """
+
+    evaluator: str
+    reason: str
+    kyverno: KyvernoPlan | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -503,6 +561,7 @@ class EnginePlan:
         weights_volume_gib: Volume that a pod downloads the weights to, 0 for mounted weights.
         mounted_weights: Weights that need no download, or None.
         shares_node: True when several pods of this or another model can stand on one node.
+        operator: None for an engine whose pods are ours.
         spread_zones: True when its group has nodes in several zones.
         tenancy: None where everybody shares everything.
     """
@@ -541,6 +600,7 @@ class EnginePlan:
     tenancy: TenancyPlan | None
     lmcache: LMCachePlan
     figures: EngineFigures
+    operator: OperatorPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -621,6 +681,8 @@ class VerifyPlan:
         pods_service: Headless Service that lists the ready replicas.
         tenant: As which it asks, where a request needs one.
         stranger: As which it must find nothing, likewise.
+        router: None, with its port and policy, where the router is HyperPod's operator's: nothing
+            is known of it that could be judged.
         prompt_tokens: About how long a prompt is.
         ttft_ratio: The reader's time to the first token over the writer's at which the check
             fails, or None where loading is no gain and nothing is judged.
@@ -640,9 +702,9 @@ class VerifyPlan:
     pods_service: str
     engine_port: int
     lmcache_port: int
-    router: str
-    router_port: int
-    router_policy: str
+    router: str | None
+    router_port: int | None
+    router_policy: str | None
     tenant: str | None
     stranger: str | None
     prompt_tokens: int
@@ -743,10 +805,12 @@ class ServingPlan:
         directories: None when no engine's L2 is in another file system.
         jobs_image: Any image with a Python 3.
         doors: One for each salted tenant of each model.
+        routers: One for each engine whose pods are ours; the operator brings its own.
         verifications: One for each engine with an L2.
         janitors: Likewise; none where they are turned off.
         observability: None when turned off.
         warnings: What deploys but deserves a look.
+        admission: None when no engine is in mode ``operator``.
     """
 
     name: str
@@ -769,3 +833,9 @@ class ServingPlan:
     tiers: tuple[TierSummary, ...]
     usd_per_hour: Figure
     warnings: tuple[Problem, ...]
+    admission: AdmissionPlan | None = None
+
+    @property
+    def operated(self) -> tuple[str, ...]:
+        """Names of the engines whose pods HyperPod's operator makes."""
+        return tuple(engine.name for engine in self.engines if engine.operator is not None)

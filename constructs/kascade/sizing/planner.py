@@ -26,7 +26,7 @@ from kascade.config.model import (
 )
 from kascade.errors import InvalidConfigError, Problem
 from kascade.sizing import engines as sizing_engines
-from kascade.sizing import host, network, pool
+from kascade.sizing import host, network, operated, pool
 from kascade.sizing.engines import EngineInput, L2Share
 from kascade.sizing.janitor import janitor_plan
 from kascade.sizing.nodes import Packing, pack
@@ -531,7 +531,18 @@ class _Planner:
                     + "; name one",
                 )
             )
-        if self.config.images.router is None:
+        theirs = [i for i, m in enumerate(self.config.models) if m.mode == "operator"]
+        if theirs:
+            self.warnings.append(
+                Problem(
+                    path=("models", theirs[0], "mode"),
+                    message="HyperPod's inference operator is not installed from here: deploy the "
+                    f"stacks up to {self.config.name}-cluster, add its EKS add-on, then deploy the "
+                    "rest, which needs its kinds (docs/operator.md)",
+                )
+            )
+        ours = len(theirs) < len(self.config.models)
+        if self.config.images.router is None and ours:
             self.warnings.append(
                 Problem(
                     path=("images", "router"),
@@ -626,14 +637,20 @@ class _Planner:
         """Refuse system nodes that cannot hold what needs no GPU."""
         system = self.config.kubernetes.system_group
         choice = CHOICES.get(self.config.router.strategy)
-        engines = sum(len(model.engine_names) for model in self.config.models)
+        ours = [model for model in self.config.models if model.mode == "deployment"]
+        engines = sum(len(model.engine_names) for model in ours)
         routers = engines * (choice.replicas if choice else 1)
         doors = DOOR_REPLICAS * sum(
             len(model.tenants) for model in self.config.models if model.tenancy.kind == "salted"
         )
         masters = self._curvine.masters if self._curvine else 0
         wanted = SYSTEM_BASE_MILLIS + MASTER_CPU_MILLIS * masters + ROUTER_CPU_MILLIS * routers
-        wanted += DOOR_CPU_MILLIS * doors
+        wanted += DOOR_CPU_MILLIS * doors + operated.system_cpu_millis(self.config)
+        others = (
+            ", Kyverno, HyperPod's inference operator"
+            if len(ours) < len(self.config.models)
+            else ""
+        )
         each = SYSTEM_CPU_MILLIS[system.instance_type]
         # One node may be away for an update.
         needed = -(-wanted // each) + 1
@@ -642,7 +659,7 @@ class _Planner:
                 Problem(
                     path=("kubernetes", "system_group", "count"),
                     message=f"got {system.count}; {routers} routers, "
-                    f"{f'{doors} doors, ' if doors else ''}{masters} Curvine masters and "
+                    f"{f'{doors} doors, ' if doors else ''}{masters} Curvine masters{others} and "
                     f"the add-ons ask for {wanted / 1000:g} CPUs, and one node may be away for an "
                     f"update. Use {needed} x {system.instance_type} or a larger type",
                     also_reads=(
@@ -682,10 +699,11 @@ class _Planner:
     ) -> ServingPlan:
         config = self.config
         cluster = self._cluster(groups, carried)
-        routers = tuple(self._router(engine) for engine in engines)
+        # The operator brings a router of its own.
+        routers = {e.name: self._router(e) for e in engines if e.operator is None}
         proofs = (
-            verify_plan(engine, router, image=self._image("jobs"))
-            for engine, router in zip(engines, routers, strict=True)
+            verify_plan(engine, routers.get(engine.name), image=self._image("jobs"))
+            for engine in engines
         )
         return ServingPlan(
             name=config.name,
@@ -711,9 +729,11 @@ class _Planner:
             directories=self._directories(engines),
             jobs_image=self._image("jobs"),
             engines=tuple(engines),
-            routers=routers,
+            routers=tuple(routers.values()),
             doors=tuple(
-                door for router in routers for door in doors_of(router, image=self._image("door"))
+                door
+                for router in routers.values()
+                for door in doors_of(router, image=self._image("door"))
             ),
             verifications=tuple(proof for proof in proofs if proof is not None),
             janitors=self._janitors(engines),
@@ -721,6 +741,7 @@ class _Planner:
             tiers=tuple(row for engine in engines for row in _tiers(engine)),
             usd_per_hour=self._usd_per_hour(groups),
             warnings=tuple(self.warnings),
+            admission=operated.admission_plan(config),
         )
 
     def _network(self) -> NetworkPlan:

@@ -36,12 +36,12 @@ FEWEST_REPLICAS: Final = 2
 """One that computes and one that reads."""
 
 
-def verify_plan(engine: EnginePlan, router: RouterPlan, *, image: str) -> VerifyPlan | None:
+def verify_plan(engine: EnginePlan, router: RouterPlan | None, *, image: str) -> VerifyPlan | None:
     """Plan the proof for one engine.
 
     Args:
         engine: The engine.
-        router: The router in front of it.
+        router: The router in front of it, or None where it is not ours.
         image: Any image with a Python 3.
 
     Returns:
@@ -66,11 +66,11 @@ def verify_plan(engine: EnginePlan, router: RouterPlan, *, image: str) -> Verify
         pods_service=f"{engine.name}-pods",
         engine_port=engine.port,
         lmcache_port=engine.lmcache.http_port,
-        router=router.name,
-        router_port=router.port,
-        router_policy=router.policy,
         tenant=engine.tenancy.proof_tenant if engine.tenancy is not None else None,
         stranger=engine.tenancy.stranger if engine.tenancy is not None else None,
+        router=router.name if router else None,
+        router_port=router.port if router else None,
+        router_policy=router.policy if router else None,
         prompt_tokens=tokens,
         ttft_ratio=TTFT_RATIO if pays else None,
         ttft_reason=f"{tokens} tokens are {GAIN_FACTOR} times the break-even length or more"

@@ -26,6 +26,10 @@ class FakedType:
 
 
 FAKED_TYPES: Mapping[str, FakedType] = {
+    "AWS::APS::RuleGroupsNamespace": FakedType(
+        ref="arn:aws:aps:{region}:{account}:rulegroupsnamespace/ws-{uuid}/{properties[Name]}",
+        attributes={"Arn": "{ref}"},
+    ),
     "AWS::APS::Scraper": FakedType(
         ref="arn:aws:aps:{region}:{account}:scraper/s-{uuid}",
         attributes={

@@ -66,6 +66,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         }
         for replica, engine, cache in zip(replicas, engines, caches, strict=True)
     }
+    assert VERIFY.router_port is not None
     forwards[f"service/{VERIFY.router}"] = {VERIFY.router_port: router.server_address[1]}
     tmp = [".tmp-pod-a", ".tmp-pod-b"]
     listings = [{"tmp": tmp, "chunks": [f"{n}" for n in range(40 * step)]} for step in range(4)]

@@ -420,6 +420,72 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         "router.strategy",
         r"kvaware needs the address of every engine",
     ),
+    "settings of a mode that the model is not in": (
+        model(operator={"endpoint_name": "chat"}),
+        "models[0].operator",
+        r"nothing reads it while qwen is in mode deployment; .* set mode: operator",
+    ),
+    "operator without a GPU to surge to": (
+        model(mode="operator"),
+        "models[0].mode",
+        r"adding a pod before it takes one away, and every GPU of 'gpu' is taken.*one more",
+    ),
+    "operator in a region without it": (
+        both(
+            top(region="ca-central-1", zones=["ca-central-1a", "ca-central-1b"]),
+            model(mode="operator", replicas=1),
+        ),
+        "models[0].mode",
+        r"has no image in ca-central-1; it has one in ap-northeast-1, .* or mode: deployment",
+    ),
+    "names that do not fit the operator's Service": (
+        both(top(name="a" * 20), model(name="b" * 27, mode="operator", replicas=1)),
+        "models[0].name",
+        r"have 47 characters; in mode operator at most 46 fit .* routing Service",
+    ),
+    "folder of a claim, which the operator cannot mount": (
+        model(
+            mode="operator",
+            replicas=1,
+            weights={"kind": "claim", "name": "models", "path": "qwen2-7b/f2826a0"},
+        ),
+        "models[0].weights.path",
+        r"the operator mounts a claim as a whole; .* or choose mode: deployment",
+    ),
+    "certificate without its domain": (
+        model(
+            mode="operator",
+            replicas=1,
+            operator={
+                "certificate_arn": "arn:aws:acm:us-west-2:111122223333:certificate/0a1b",
+            },
+        ),
+        "models[0].operator.certificate_domain",
+        r"certificate_arn is given without it, .* both or neither; add it",
+    ),
+    "place for a certificate that nobody makes": (
+        model(
+            mode="operator",
+            replicas=1,
+            operator={
+                "certificate_arn": "arn:aws:acm:us-west-2:111122223333:certificate/0a1b",
+                "certificate_domain": "m.example.com",
+                "certificate_output": "s3://bucket/place",
+            },
+        ),
+        "models[0].operator.certificate_output",
+        r"makes no certificate where you bring one .* leave one of the two out",
+    ),
+    "endpoint name with an underscore": (
+        model(mode="operator", replicas=1, operator={"endpoint_name": "my_chat"}),
+        "models[0].operator.endpoint_name",
+        r"'my_chat' is not an endpoint's name",
+    ),
+    "chart repository without https": (
+        top(kubernetes={"kyverno": {"chart_repository": "http://charts.example.com"}}),
+        "kubernetes.kyverno.chart_repository",
+        r"is not the https address of a Helm repository",
+    ),
     "unknown kind of L2": (
         top(cache={"l2": {"kind": "redis"}}),
         "cache.l2",
@@ -900,6 +966,20 @@ def test_any_other_model_by_its_config_json(tmp_path: Path) -> None:
     plan = plan_file(write(tmp_path, config))
     assert plan.engines[0].figures.kv_per_token.value == 8192
     assert plan.engines[0].max_model_len == 16384
+
+
+def test_a_model_without_an_organisation_in_mode_operator(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text(
+        '{"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 512,'
+        ' "intermediate_size": 1536, "num_attention_heads": 8, "num_key_value_heads": 4,'
+        ' "head_dim": 64, "vocab_size": 320, "max_position_embeddings": 16384,'
+        ' "torch_dtype": "bfloat16", "tie_word_embeddings": false}'
+    )
+    config = base()
+    config["models"][0].update(model="tiny", config_json="mine.json", mode="operator", replicas=1)
+    (problem,) = problems_of(write(tmp_path, config))
+    assert "'tiny' has no organisation" in problem
+    assert "or choose mode: deployment" in problem
 
 
 def test_mistakes_in_a_config_json_are_listed(tmp_path: Path) -> None:

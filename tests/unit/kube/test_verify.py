@@ -137,6 +137,8 @@ def test_it_reaches_its_engine_and_its_router_and_they_let_it_in(
     template: Object, default_charts: dict[str, list[Object]], verify: VerifyPlan
 ) -> None:
     objects = everything(default_charts)
+    assert verify.router is not None
+    assert verify.router_port is not None
     outgoing = find(objects, "NetworkPolicy", verify.name)["spec"]
     assert matches(outgoing["podSelector"], pod_labels(template))
     opened = sorted(port["port"] for rule in outgoing["egress"] for port in rule["ports"])
