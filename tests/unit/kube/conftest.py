@@ -13,7 +13,7 @@ from tests.unit.kube.rendered import Object, everything, render
 _CONFIG = Path(__file__).parents[3] / "config"
 
 
-CONFIGS = ("default", "fleet", "managed", "directory")
+CONFIGS = ("default", "fleet", "managed", "directory", "tenants")
 
 
 @cache
@@ -42,7 +42,7 @@ def directory() -> ServingPlan:
     return _plan("directory")
 
 
-@pytest.fixture(params=["default", "fleet"])
+@pytest.fixture(params=["default", "fleet", "tenants"])
 def plan(request: pytest.FixtureRequest) -> ServingPlan:
     """Each of the plans that ship with the project."""
     return _plan(request.param)
