@@ -260,6 +260,10 @@ MAY_BE_ROOT = {
     "vllm",
     "lmcache",
     "prove-cache",
+    # So what engines write belongs to root, and who makes or deletes it has to be that as well.
+    "prove-claim",
+    "make-directories",
+    "janitor",
     # Curvine's images have none either; its workers' directories are root's, as is the kubelet's
     # socket, and its CSI plugin mounts FUSE.
     "master",
