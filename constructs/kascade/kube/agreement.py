@@ -140,7 +140,7 @@ def read_serving(objects: list[Object]) -> Iterator[Serving]:
             (
                 volume["persistentVolumeClaim"]["claimName"]
                 for volume in pod_spec(deployment)["volumes"]
-                if volume["name"] == CACHE_VOLUME
+                if volume["name"] == CACHE_VOLUME and "persistentVolumeClaim" in volume
             ),
             "",
         )
