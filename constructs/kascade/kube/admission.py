@@ -171,7 +171,14 @@ def _operations(engine: EnginePlan) -> Iterable[str]:
         pod, "initContainers", place, [*guard, server_container(engine)], key="name"
     )
     yield from _add_named(pod, "volumes", place, engine_volumes(engine), key="name")
-    yield from _add_named(pod, "tolerations", place, tolerations(engine.taint_keys), key="key")
+    # One of the key alone, whatever the effect: the API server may have added one of an effect.
+    yield unless("has(object.spec.tolerations)", add(place("tolerations"), []))
+    for toleration in tolerations(engine.taint_keys):
+        yield unless(
+            "object.spec.?tolerations.orValue([]).exists(x, "
+            f'x.?key.orValue("") == {cel(toleration["key"])} && x.?effect.orValue("") == "")',
+            add(place("tolerations/-"), toleration),
+        )
     worker = "variables.worker"
     inside = 'variables.path + "/{}"'.format
     # The operator strips LMCACHE_ variables of an endpoint, so those have to come this way.
