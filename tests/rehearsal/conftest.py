@@ -37,7 +37,9 @@ for _name in ("NO_PROXY", "no_proxy"):
 _FIRST = "test_deploy"
 """The longest file; it begins first, so that the other worker does all the rest meanwhile."""
 
-_SHARING = frozenset({"test_admission", "test_apply", "test_behaviour", "test_faults"})
+_SHARING = frozenset(
+    {"test_admission", "test_apply", "test_behaviour", "test_faults", "test_kyverno"}
+)
 """Files whose tests use the cluster that a configuration was installed into."""
 
 _PODS, _STEPS, _LEFT_OUT = "rehearsal_pods", "rehearsal_steps", "rehearsal_left_out"

@@ -31,7 +31,8 @@ RECIPE: Final = 1
 """Raised when the same pins are built in another way."""
 
 _VERSION: Final = re.compile(
-    r"^\s*(?:require )?(k8s\.io/kubernetes|sigs\.k8s\.io/kwok) v(\S+)", re.M
+    r"^\s*(?:require )?(k8s\.io/kubernetes|sigs\.k8s\.io/kwok|github\.com/kyverno/kyverno) v(\S+)",
+    re.M,
 )
 
 
@@ -52,7 +53,7 @@ class Module:
         """Version of what the folder pins, such as 1.34.4."""
         found = _VERSION.search((self.folder / "go.mod").read_text())
         if found is None:
-            msg = f"{self.folder / 'go.mod'} requires neither Kubernetes nor kwok."
+            msg = f"{self.folder / 'go.mod'} requires neither Kubernetes nor kwok nor Kyverno."
             raise BuildError(msg)
         return found[2]
 
@@ -63,10 +64,16 @@ class Module:
         return pins + f"{RECIPE} {platform.system()} {platform.machine()}".encode()
 
 
+KYVERNO_KIND: Final = "policies.kyverno.io_mutatingpolicies.yaml"
+"""Definition of the kind that the rendered policies have."""
+
 STAGES: Final = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 """Folders of kwok's repository that say how a simulated node and its pods live."""
 
 KWOK: Final = Module(HERE / "kwok", {"sigs.k8s.io/kwok/cmd/kwok": "kwok"})
+KYVERNO: Final = Module(
+    HERE / "kyverno", {"github.com/kyverno/kyverno/cmd/cli/kubectl-kyverno": "kyverno"}
+)
 _CONTROL_PLANE: Final = {
     "go.etcd.io/etcd/server/v3": "etcd",
     "k8s.io/kubernetes/cmd/kube-apiserver": "kube-apiserver",
@@ -101,6 +108,18 @@ def build_kwok() -> Path:
     return _ensure(KWOK)
 
 
+def build_kyverno() -> Path:
+    """Build Kyverno's command line, which evaluates policies with its admission controller's code.
+
+    Returns:
+        The folder that holds the program and the definition of its policies' kind.
+
+    Raises:
+        BuildError: There is no Go, or Go failed.
+    """
+    return _ensure(KYVERNO)
+
+
 def build(kubernetes: str = DEFAULT) -> Programs:
     """Build what is not built yet.
 
@@ -126,6 +145,9 @@ def _ensure(module: Module) -> Path:
         _compile(module, target)
         if module is KWOK:
             _collect_stages(target)
+        if module is KYVERNO:
+            kinds = _sources(module, "github.com/kyverno/kyverno") / "config" / "crds"
+            shutil.copy(kinds / "policies.kyverno.io" / KYVERNO_KIND, target)
 
     return built(module.folder.name, module.recipe, make)
 
@@ -174,11 +196,16 @@ def _compile(module: Module, target: Path) -> None:
 
 def _collect_stages(target: Path) -> None:
     """Put kwok's own description of a quick kubelet beside it; the program carries none."""
-    argv = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]
-    listed = subprocess.run(argv, cwd=KWOK.folder, check=True, stdout=subprocess.PIPE, text=True)
-    stages = Path(listed.stdout.strip(), "kustomize", "stage")
+    stages = _sources(KWOK, "sigs.k8s.io/kwok") / "kustomize" / "stage"
     files = [file for folder in STAGES for file in sorted((stages / folder).glob("[np]o*.yaml"))]
     (target / "stages.yaml").write_text("---\n".join(file.read_text() for file in files))
+
+
+def _sources(module: Module, path: str) -> Path:
+    """Return where Go keeps the sources of a module."""
+    argv = ["go", "list", "-m", "-f", "{{.Dir}}", path]
+    listed = subprocess.run(argv, cwd=module.folder, check=True, stdout=subprocess.PIPE, text=True)
+    return Path(listed.stdout.strip())
 
 
 def _default_name(package: str) -> str:

@@ -178,7 +178,14 @@ def _operations(engine: EnginePlan, l2: Attachment | None) -> Iterable[str]:
         pod, "initContainers", place, [*guard, server_container(engine, l2)], key="name"
     )
     yield from _add_named(pod, "volumes", place, engine_volumes(engine, l2), key="name")
-    yield from _add_named(pod, "tolerations", place, tolerations(engine.taint_keys), key="key")
+    # One of the key alone, whatever the effect: the API server may have added one of an effect.
+    yield unless("has(object.spec.tolerations)", add(place("tolerations"), []))
+    for toleration in tolerations(engine.taint_keys):
+        yield unless(
+            "object.spec.?tolerations.orValue([]).exists(x, "
+            f'x.?key.orValue("") == {cel(toleration["key"])} && x.?effect.orValue("") == "")',
+            add(place("tolerations/-"), toleration),
+        )
     worker = "variables.worker"
     inside = 'variables.path + "/{}"'.format
     # The operator strips LMCACHE_ variables of an endpoint, so those have to come this way.

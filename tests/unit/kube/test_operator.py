@@ -47,7 +47,8 @@ def chart(charts: dict[str, list[Object]], engine: EnginePlan) -> list[Object]:
 def test_the_operator_makes_deployment_router_and_service(
     charts: dict[str, list[Object]], chart: list[Object]
 ) -> None:
-    assert of_kind(chart, "Deployment") == []
+    ours = [item["metadata"]["name"] for item in of_kind(chart, "Deployment")]
+    assert ours == ["qwen2-7b-janitor"]
     assert [item["metadata"]["name"] for item in of_kind(chart, "Service")] == ["qwen2-7b-pods"]
     assert len(of_kind(chart, "InferenceEndpointConfig")) == 1
     routers = {item["metadata"]["name"] for item in charts["router"]}
