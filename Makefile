@@ -21,7 +21,7 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan synth diff deploy test tests rehearse e2e e2e-long janitor-soak demo lint types layers format schema snapshots keep-release floor wheel \
+.PHONY: help plan synth diff deploy test tests rehearse rehearse-kyverno e2e e2e-long janitor-soak demo lint types layers format schema snapshots keep-release floor wheel \
   controlplane engine-env bench-env pins clean
 
 help: ## print the verbs
@@ -55,7 +55,10 @@ tests: .venv/dev $(CDK) ## the tests alone; ARGS="-k cache" chooses among them
 	  $(RUN) -m pytest -m "not promtool" $(ARGS); fi
 
 rehearse: .venv/dev $(CDK) ## deploy, change and destroy on a real Kubernetes API and an emulated AWS; needs Go, once
-	@$(RUN) -m pytest tests/rehearsal --numprocesses=$(if $(REHEARSAL_KUBECONFIG),0,2) --dist=loadscope --no-loadscope-reorder $(ARGS)
+	@$(RUN) -m pytest tests/rehearsal --numprocesses=$(if $(REHEARSAL_KUBECONFIG),0,2) --dist=loadscope --no-loadscope-reorder -m "not kyverno" $(ARGS)
+
+rehearse-kyverno: .venv/dev $(CDK) ## what Kyverno's own engine makes of the policy of mode operator; builds it from source, once
+	@$(RUN) -m pytest tests/rehearsal -m kyverno $(ARGS)
 
 e2e: .venv/dev ## two real engines with their caches, the router and Prometheus, from the rendered manifests; and what breaks them
 	@$(MOUNTING) $(RUN) -m pytest tests/e2e -m "not long" $(ARGS)

@@ -19,7 +19,7 @@ from tests.rehearsal.test_admission import admitted, operated, sample
 from tools.controlplane.build import KYVERNO_KIND, BuildError, build_kyverno
 from tools.process import local_environment
 
-pytestmark = [operated, pytest.mark.own_control_plane]
+pytestmark = [operated, pytest.mark.own_control_plane, pytest.mark.kyverno]
 
 _NOT_COMPARED = ("serviceAccountName", "serviceAccount")
 """The account of the model is in its own namespace alone."""
