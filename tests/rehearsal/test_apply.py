@@ -16,7 +16,6 @@ from tests.rehearsal.nodes import GROUP_LABEL, planned_groups
 from tests.rehearsal.rendered import Rendered, identity
 from tests.rehearsal.snapshot import Snapshot, matches
 
-
 ENGINES = {"app.kubernetes.io/component": "engine"}
 """A model's janitor and proof carry its name as well."""
 
