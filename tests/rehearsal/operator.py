@@ -36,7 +36,7 @@ def rendered_by_operator(endpoint: Object) -> Object:
 
 def operator_pod(endpoint: Object) -> Object:
     """Return the specification of one pod."""
-    spec = endpoint["spec"]
+    spec = copy.deepcopy(endpoint["spec"])
     worker, port = spec["worker"], spec["worker"]["modelInvocationPort"]
     stripped = [
         entry

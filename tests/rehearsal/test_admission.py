@@ -164,6 +164,9 @@ def test_a_pod_is_refused_where_the_policy_is_gone(restored: Cluster, rendered: 
     restored.kubectl("delete", "mutatingadmissionpolicybinding", policy)
     words = f"the policy {policy} did not reach it"
     assert restored.within(lambda: words in refusal(restored, sample(rendered)), 20)
+    # It takes effect again a moment after it is there again.
+    restored.apply(rendered)
+    assert restored.within(lambda: not refusal(restored, sample(rendered)), 20)
 
 
 @operated

@@ -16,6 +16,9 @@ from tests.rehearsal.nodes import GROUP_LABEL, planned_groups
 from tests.rehearsal.rendered import Rendered, identity
 from tests.rehearsal.snapshot import Snapshot, matches
 
+ENGINES = {"app.kubernetes.io/component": "engine"}
+"""A model's janitor and proof carry its name as well."""
+
 
 def test_every_object_is_there(cluster: Cluster, rendered: Rendered) -> None:
     wanted = {identity(item) for item in rendered.objects()}
@@ -93,7 +96,8 @@ def test_engines_stand_on_their_group_and_the_rest_on_system_nodes(
     }
     pods = Snapshot.take(cluster.kubectl).of("Pod")
     for engine in rendered.plan.engines:
-        own = {"matchLabels": {"app.kubernetes.io/instance": engine.name}}
+        labels = {"app.kubernetes.io/instance": engine.name} | ENGINES
+        own = {"matchLabels": labels}
         groups = [group_of[p["spec"]["nodeName"]] for p in pods if matches(own, _labels(p))]
         assert groups == [engine.group] * engine.replicas
     components = ("router",) if rendered.plan.curvine is None else ("router", "master")
