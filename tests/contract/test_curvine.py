@@ -16,6 +16,7 @@ import yaml
 from k8s.charts import build_charts
 from kascade import ServingPlan, plan_file
 from kascade.catalog.images import IMAGES
+from kascade.kube.curvine.csi import DRIVER
 from tests.checkout import CONFIGS, ROOT
 from tests.contract.curvine_schema import VOLUME_ATTRIBUTES, refusals, unknown
 from tests.contract.pods import containers, pod_specs
@@ -142,7 +143,7 @@ def test_volumes_say_only_what_the_driver_passes_on(objects: list[Object]) -> No
     volumes = [
         item["spec"]["csi"]["volumeAttributes"]
         for item in objects
-        if item["kind"] == "PersistentVolume"
+        if item["kind"] == "PersistentVolume" and item["spec"]["csi"]["driver"] == DRIVER
     ]
     assert volumes
     for attributes in volumes:
