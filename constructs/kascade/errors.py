@@ -45,7 +45,8 @@ class Problem:
         message: What was given, what is allowed and what to change, in one or two sentences.
         also_reads: Other places the check looked at. When one of those is broken itself, this
             problem may be a mere consequence and is left out of the report.
-        line: Line in the file, counted from 1, or None where no file is known.
+        line: Line in the file, counted from 1, or None where no file is known and 0
+            where it is in another file, which the message names.
     """
 
     path: ConfigPath
@@ -55,7 +56,7 @@ class Problem:
 
     def __str__(self) -> str:
         """Write ``line N: path: message``."""
-        where = f"line {self.line}: " if self.line is not None else ""
+        where = f"line {self.line}: " if self.line else ""
         return f"{where}{format_path(self.path)}: {self.message}"
 
 

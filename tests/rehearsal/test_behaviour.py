@@ -9,21 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from kascade import plan_file
-from tests.checkout import CONFIGS
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.evictions import engine_pods, evict, silent
 from tests.rehearsal.kubectl import KubectlError, Object
 from tests.rehearsal.kwok import NODE_LABEL
 from tests.rehearsal.nodes import GROUP_LABEL, ZONE_LABEL
-from tests.rehearsal.rendered import CONFIGS as CONFIG_FOLDER
-from tests.rehearsal.rendered import Rendered, identity
+from tests.rehearsal.rendered import LIVED_IN, Rendered, identity
 
 GPU = "nvidia.com/gpu"
 
-WITH_CURVINE = [
-    name for name in CONFIGS if plan_file(CONFIG_FOLDER / f"{name}.yaml").curvine is not None
-]
+lived_in = pytest.mark.parametrize("rendered", LIVED_IN, indirect=True)
 
 LOSS_SECONDS = 60
 """A silent node is noticed after 16 s and its pods leave 5 s later; the rest is for controllers."""
@@ -69,6 +64,7 @@ def _free_gpus(cluster: Cluster, group: str) -> dict[str, int]:
     return free
 
 
+@lived_in
 def test_a_rollout_with_every_gpu_taken_completes(restored: Cluster, rendered: Rendered) -> None:
     """No replica finds a free GPU, so one has to go before the next can come."""
     for engine in rendered.plan.engines:
@@ -100,6 +96,7 @@ def _new_image(deployment: Object) -> None:
             container["image"] += "-next"
 
 
+@lived_in
 def test_another_replica_count_touches_its_own_model_alone(
     restored: Cluster, rendered: Rendered, tmp_path: Path
 ) -> None:
@@ -178,6 +175,7 @@ def test_a_lost_node_is_replaced_and_its_engine_runs_again(
     assert others <= still
 
 
+@lived_in
 def test_replicas_stand_in_several_zones(cluster: Cluster, rendered: Rendered) -> None:
     """Where the nodes of their group do: the loss of a zone then costs half of the replicas."""
     zone_of = {
@@ -191,6 +189,7 @@ def test_replicas_stand_in_several_zones(cluster: Cluster, rendered: Rendered) -
         assert len(zones) == min(engine.replicas, len(set(nodes)))
 
 
+@lived_in
 def test_no_second_replica_is_evicted_while_one_still_drains(
     restored: Cluster, rendered: Rendered
 ) -> None:
@@ -210,6 +209,7 @@ def test_no_second_replica_is_evicted_while_one_still_drains(
     evict(restored, other)
 
 
+@lived_in
 def test_a_drain_waits_for_the_budget(restored: Cluster, rendered: Rendered) -> None:
     """With every GPU taken, a second node is not drained before the first replica is back."""
     engine = next(e for e in rendered.plan.engines if e.replicas > 1)
@@ -228,6 +228,7 @@ def test_a_drain_waits_for_the_budget(restored: Cluster, rendered: Rendered) -> 
         restored.kubectl("uncordon", first, second)
 
 
+@lived_in
 def test_a_system_node_can_be_drained(restored: Cluster) -> None:
     """Routers, masters and controllers move to the other system nodes, or wait for their zone."""
     nodes = [
@@ -244,7 +245,7 @@ def test_a_system_node_can_be_drained(restored: Cluster) -> None:
         assert kinds <= {"DaemonSet", "Job"}
 
 
-@pytest.mark.parametrize("rendered", WITH_CURVINE, indirect=True)
+@lived_in
 def test_a_changed_setting_restarts_its_readers_only(restored: Cluster, rendered: Rendered) -> None:
     """Curvine reads its file once, so another file has to be another pod template."""
     assert rendered.plan.curvine is not None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.rehearsal.cloud import aws_workloads, claims_of_people
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.kubectl import Object
-from tests.rehearsal.rendered import Rendered, identity
+from tests.rehearsal.rendered import LIVED_IN, Rendered, identity
 
 _NOT_OURS = frozenset({"Node", "Lease", "CSINode"})
 """Cluster-wide kinds that the simulated cloud and its controllers bring."""
 
 
+@pytest.mark.parametrize("rendered", LIVED_IN, indirect=True)
 def test_namespaces_go_and_nothing_stays(empty_cluster: Cluster, rendered: Rendered) -> None:
     kubectl = empty_cluster.kubectl
     empty_cluster.define_crds()

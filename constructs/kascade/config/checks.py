@@ -14,10 +14,12 @@ from kascade.config.model import (
     MAX_MODEL_NAME,
     CurvineConfig,
     DirectoryConfig,
+    KyvernoConfig,
     ModelConfig,
     OperatorConfig,
     ServingConfig,
 )
+from kascade.config.references import check_references
 from kascade.errors import ConfigPath, Problem, format_path
 
 _MAX_BUCKET_NAME = 63
@@ -43,17 +45,25 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
         *_models(config),
         *_tenants(config),
         *_operated(config),
+        *check_references(config),
+        *_unsealed_tenants(config),
         *_settings(config),
     )
 
 
-_RESERVED_NAMES = frozenset({"default", "aws-hyperpod"})
-"""Namespaces that are not ours; `kube-...` are Kubernetes' own."""
+_RESERVED_NAMES = frozenset(
+    {"default", "aws-hyperpod", "cert-manager", "hyperpod-inference-system", "kyverno", "mount-s3"}
+)
+"""Namespaces that are not ours: HyperPod's, Kyverno's, those of HyperPod's inference add-on, and
+the one of Mountpoint's pods; `kube-...` are Kubernetes' own."""
 
 _RESERVED_MODEL_NAMES = frozenset(
-    {"default-deny", "allow-dns", "kascade-cache-keys", "kascade-janitor"}
+    {"default", "default-deny", "allow-dns", "kascade-cache-keys", "kascade-janitor"}
 )
 """Names of other objects in the serving namespace."""
+
+MIN_WATER_GAP = 0.01
+"""Between the janitor's marks; with less it would delete a file or two at a time."""
 
 _RESERVED_MODEL_ENDINGS = (
     "-router",
@@ -105,8 +115,9 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
     if config.name in _RESERVED_NAMES or config.name.startswith("kube-"):
         yield Problem(
             path=("name",),
-            message=f"{config.name!r} is the name of a namespace that belongs to Kubernetes or "
-            "HyperPod; the deployment's own namespace is named after it, so choose another",
+            message=f"{config.name!r} is the name of a namespace that belongs to Kubernetes, "
+            "HyperPod or an add-on; the deployment's own namespace is named after it, so choose "
+            "another",
         )
     for index, model in enumerate(config.models):
         if model.name in _RESERVED_MODEL_NAMES or model.name.endswith(_RESERVED_MODEL_ENDINGS):
@@ -364,6 +375,22 @@ def _combined_name(model: ModelConfig, index: int, place: int) -> Iterator[Probl
         )
 
 
+def _unsealed_tenants(config: ServingConfig) -> Iterator[Problem]:
+    """In HyperPod's shared memory the seal is all that keeps tenants apart."""
+    l2 = config.cache.l2
+    if l2.kind != "managed" or l2.integrity != "none":
+        return
+    for index, model in enumerate(config.models):
+        if model.tenancy.kind != "shared":
+            yield Problem(
+                path=("cache", "l2", "integrity"),
+                message=f"got none, but {model.name} has tenants that are {model.tenancy.kind}, "
+                "and every engine of a node can read all of HyperPod's shared memory; use aesgcm",
+                also_reads=(("models", index, "tenancy"),),
+            )
+            return
+
+
 def _settings(config: ServingConfig) -> Iterator[Problem]:
     percentage = config.hyperpod.tiered_storage_percentage
     if percentage is not None and percentage < MIN_TIERED_PERCENTAGE:
@@ -394,12 +421,12 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
             also_reads=(("cache", "block_size"),),
         )
     janitor = cache.l2.janitor if isinstance(cache.l2, CurvineConfig | DirectoryConfig) else None
-    if janitor is not None and janitor.low_water >= janitor.high_water:
+    if janitor is not None and janitor.high_water - janitor.low_water < MIN_WATER_GAP - 1e-9:
         yield Problem(
             path=("cache", "l2", "janitor", "low_water"),
-            message=f"got {janitor.low_water}, which is not below high_water "
-            f"({janitor.high_water}): the janitor deletes from the one down to the other. Lower "
-            "low_water, by 0.1 for instance",
+            message=f"got {janitor.low_water}, which is not {MIN_WATER_GAP} or more below "
+            f"high_water ({janitor.high_water}): the janitor deletes from the one down to the "
+            "other. Lower low_water, by 0.1 for instance",
             also_reads=(("cache", "l2", "janitor", "high_water"),),
         )
     if config.router.strategy == "kvaware":
@@ -407,6 +434,14 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
             path=("router", "strategy"),
             message="kvaware needs the address of every engine on its command line, which a "
             "Deployment cannot promise; choose prefixaware, session or roundrobin",
+        )
+    if config.kubernetes.kyverno != KyvernoConfig() and not any(
+        model.mode == "operator" for model in config.models
+    ):
+        yield Problem(
+            path=("kubernetes", "kyverno"),
+            message="nothing reads it without a model in mode operator; leave it out",
+            also_reads=(("models",),),
         )
     system = config.kubernetes.system_group
     if cache.l2.kind == "curvine" and cache.l2.masters > system.count:

@@ -137,10 +137,15 @@ def read_lock(path: Path) -> Lock:
     Raises:
         InvalidConfigError: It is there but no lock.
     """
+    if not path.exists() and not path.is_symlink():
+        return {}
     try:
-        return parse_lock(_read_text(path, "lock file")) if path.exists() else {}
+        content, _, doubles = _parse_yaml(_read_text(path, "lock file"))
+        if doubles:
+            raise _UnreadableError(doubles[0].message, doubles[0].line)
+        return parse_lock(content)
     except (_UnreadableError, ValueError) as error:
-        message = f"{error}; restore it from the repository"
+        message = f"this is no lock of a deployment: {error}. Restore it from the repository"
         raise InvalidConfigError(str(path), [Problem(path=(), message=message)]) from None
 
 
@@ -149,7 +154,8 @@ def _read_lock_problems(config: ServingConfig, path: Path) -> list[Problem]:
         return list(check_lock(config, read_lock(path), str(path)))
     except InvalidConfigError as error:
         (problem,) = error.problems
-        return [replace(problem, message=f"{path}: {problem.message}")]
+        # No line, which would be one of the configuration.
+        return [replace(problem, message=f"{path}: {problem.message}", line=0)]
 
 
 def load_config(path: Path) -> ServingConfig:

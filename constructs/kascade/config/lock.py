@@ -67,10 +67,17 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
     Args:
         config: The configuration.
         lock: What was deployed. What it does not hold is free: an account, or the masters of a
-            deployment that had no Curvine yet.
+            deployment that had no Curvine yet. So are masters without Curvine, but not the account
+            of a configuration that names none: it would go to whichever is active.
         source: The lock's file name, for the sentences.
     """
     wanted = locked_values(config)
+    if "account" in lock and config.account is None:
+        yield Problem(
+            path=("account",),
+            message=f"there is none, but {source} says that {_shown(lock['account'])} is deployed, "
+            "and without it a deployment goes to whichever account is active; write it down again",
+        )
     for path, reason in FIXED.items():
         field = format_path(path)
         if field in lock and field in wanted and lock[field] != wanted[field]:
@@ -82,21 +89,43 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
             )
 
 
-def parse_lock(text: str) -> Lock:
-    """Read a lock file's text.
+_KINDS: Final[Mapping[ConfigPath, tuple[type, str]]] = {
+    ("name",): (str, "text"),
+    ("region",): (str, "text"),
+    ("account",): (str, "text, in quotes"),
+    ("zones",): (list, "a list"),
+    ("network", "vpc_cidr"): (str, "text"),
+    ("cache", "l2", "masters"): (int, "a number"),
+}
+
+_ALWAYS: Final[tuple[ConfigPath, ...]] = (
+    ("name",),
+    ("region",),
+    ("zones",),
+    ("network", "vpc_cidr"),
+)
+"""What every lock holds; without it, nothing would be fixed any more."""
+
+
+def parse_lock(content: Mapping[object, object]) -> Lock:
+    """Take what a lock file holds.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is no lock, with every reason.
     """
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError:
-        content = None
-    known = {format_path(path) for path in FIXED}
-    if not isinstance(content, dict) or not set(content) <= known:
-        msg = f"a lock file is a mapping of {', '.join(sorted(known))}"
-        raise ValueError(msg)
-    return content
+    kinds = {format_path(path): kind for path, kind in _KINDS.items()}
+    wrong = [f"there is no field {key!r}" for key in content if key not in kinds]
+    wrong += [
+        f"{format_path(path)} is missing" for path in _ALWAYS if format_path(path) not in content
+    ]
+    wrong += [
+        f"{field} is {content[field]!r}, not {words}"
+        for field, (kind, words) in kinds.items()
+        if field in content and type(content[field]) is not kind
+    ]
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return {str(key): value for key, value in content.items()}
 
 
 def lock_text(config: ServingConfig, before: Lock) -> str:

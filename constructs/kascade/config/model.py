@@ -28,7 +28,10 @@ _NAME_PART = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 _LABEL_VALUE = re.compile(rf"({_NAME_PART})?")
 _LABEL_KEY = re.compile(rf"({_SUBDOMAIN}/)?{_NAME_PART}")
 _SECRET = re.compile(_SUBDOMAIN)
-_MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
+_MODEL_ID = re.compile(
+    r"(?!.*(--|\.\.))[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII
+)
+"""Hugging Face allows neither ``--`` nor ``..``; the first is a slash in directory names."""
 _REVISION = re.compile(r"[0-9a-f]{40}")
 _STEP = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}"
 _INNER_PATH = re.compile(rf"{_STEP}(/{_STEP}){{0,5}}")
@@ -618,6 +621,7 @@ class DirectoryConfig(Block):
     capacity_gib: Whole = Field(
         examples=[1200],
         ge=10,
+        le=10_000_000,
         description="What the engines of all models together may fill.",
     )
     path: Annotated[str, _matching(_INNER_PATH, "a path inside the claim, such as kascade/kv")] = (
@@ -633,6 +637,7 @@ class DirectoryConfig(Block):
     read_mib_per_second: Whole | None = Field(
         default=None,
         ge=1,
+        le=1_000_000,
         description="What the file system delivers to one node. Without it the plan counts with "
         "the network alone.",
     )

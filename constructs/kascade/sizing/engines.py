@@ -17,6 +17,7 @@ from kascade.config.model import (
     ModelConfig,
     ServingConfig,
 )
+from kascade.config.references import KEY_SECRET
 from kascade.errors import ConfigPath, Problem
 from kascade.sizing import gpu, host, pool, transfer
 from kascade.sizing.nodes import Packing
@@ -76,8 +77,6 @@ SHARED_MEMORY: Final = "ai_toolkit_cache"
 HOST_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - shared memory
 """Where HyperPod's daemon answers on every node, and its file in the host's shared memory (AWS blog
 on managed tiered KV cache; LMCache PR 4138). LMCache's own default is another name."""
-
-KEY_SECRET: Final = "kv-cache-key"  # noqa: S105  (the Secret's name, not its content)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -608,7 +607,8 @@ def _l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pl
     if isinstance(settings, DirectoryConfig):
         return DirectoryL2Plan(
             claim=settings.claim,
-            directory=f"{settings.path}{_directory(given, settings.integrity)}",
+            # The deployment too, since another one may mount the same file system.
+            directory=f"{settings.path}/{given.config.name}{_directory(given, settings.integrity)}",
             file_system=settings.file_system,
             mount_path=CACHE_MOUNT,
             # Only the engine's own directory is mounted, so no engine can reach another's.

@@ -526,6 +526,62 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         "cache.l2.claim",
         r"'My_Claim' is not the name of a PersistentVolumeClaim",
     ),
+    "claim of L2 that holds the weights, too": (
+        both(
+            top(cache={"l2": DIRECTORY}),
+            model(weights={"kind": "claim", "name": DIRECTORY["claim"], "path": "qwen"}),
+        ),
+        "models[0].weights.name",
+        r"is the claim of L2, too, so whoever mounts the weights could read .* a second claim",
+    ),
+    "key of another region": (
+        model(
+            weights={
+                "kind": "s3",
+                "bucket": "example-models",
+                "prefix": "qwen",
+                "kms_key_arn": "arn:aws-cn:kms:cn-north-1:111122223333:key/1234",
+            }
+        ),
+        "models[0].weights.kms_key_arn",
+        r"it is of cn-north-1, and the deployment in us-west-2; .* of the same region",
+    ),
+    "token in the Secret of the cache's key": (
+        model(huggingface_token_secret="kv-cache-key"),  # noqa: S106 - a name
+        "models[0].huggingface_token_secret",
+        r"'kv-cache-key' is a name of the keys that seal cached blocks; .* another name",
+    ),
+    "model id with two hyphens": (
+        model(model="org/my--model"),
+        "models[0].model",
+        r"'org/my--model' is not a Hugging Face id",
+    ),
+    "model called as the account of all pods": (
+        model(name="default"),
+        "models[0].name",
+        r"'default' would collide with objects of another model or a policy",
+    ),
+    "name of the namespace of Mountpoint's pods": (
+        top(name="mount-s3"),
+        "name",
+        r"'mount-s3' is the name of a namespace that belongs to Kubernetes, HyperPod or an add-on",
+    ),
+    "Kyverno that nobody needs": (
+        top(kubernetes={"kyverno": {"image_registry": "registry.example.com"}}),
+        "kubernetes.kyverno",
+        r"nothing reads it without a model in mode operator",
+    ),
+    "tenants whose blocks lie unsealed in a host's memory": (
+        both(
+            top(
+                cache={"l2": {"kind": "managed", "integrity": "none"}},
+                hyperpod={"tiered_storage_percentage": 30},
+            ),
+            model(tenancy={"kind": "salted", "tenants": ["alice"]}),
+        ),
+        "cache.l2.integrity",
+        r"got none, but qwen has tenants that are salted, .* use aesgcm",
+    ),
     "file system that nobody knows": (
         top(cache={"l2": DIRECTORY | {"file_system": "ext4"}}),
         "cache.l2.file_system",
@@ -644,7 +700,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "deployment named like a system namespace": (
         top(name="kube-system"),
         "name",
-        r"'kube-system' is the name of a namespace that belongs to Kubernetes or HyperPod",
+        r"'kube-system' is the name of a namespace that belongs to Kubernetes, HyperPod or an",
     ),
     "label of Kubernetes' own": (
         group(labels={"node.kubernetes.io/instance-type": "mine"}),

@@ -135,12 +135,44 @@ def test_a_changed_configuration_is_not_locked(
     assert lock_path(config).read_text() == before
 
 
-@pytest.mark.parametrize("content", ["", "- a", "nmae: kascade", "a: [", "\x00"])
+WHOLE = "name: kascade\nregion: us-west-2\nzones: [us-west-2a]\nnetwork.vpc_cidr: 10.0.0.0/16\n"
+
+BROKEN = {
+    "": "the file is empty",
+    "- a": "the file holds a list",
+    "nmae: kascade": "there is no field 'nmae'; name is missing; region is missing; zones",
+    "a: [": "this is not valid YAML",
+    "\x00": "this is not valid YAML",
+    "{}": "name is missing",
+    f"{WHOLE}name: kascade": "the field 'name' stands twice",
+    f"{WHOLE}account: 123456789012": "account is 123456789012, not text, in quotes",
+    f"name: {'[' * 3000}": "nested too deeply",
+}
+
+
+@pytest.mark.parametrize("content", BROKEN)
 def test_a_broken_lock_is_one_sentence(config: Path, content: str) -> None:
     lock_path(config).write_text(content)
     (sentence,) = sentences(config)
-    assert "mine.lock: a lock file is a mapping of" in sentence
-    assert "restore it from the repository" in sentence
+    assert re.match(r"\(whole file\): .*mine\.lock: this is no lock of a deployment: ", sentence)
+    assert BROKEN[content] in sentence
+    assert sentence.endswith(". Restore it from the repository")
+
+
+def test_a_lock_that_leads_nowhere_is_no_absent_lock(config: Path) -> None:
+    lock_path(config).unlink()
+    lock_path(config).symlink_to("nowhere")
+    (sentence,) = sentences(config)
+    assert "there is no lock file" in sentence
+
+
+def test_an_account_stays_written_down(config: Path) -> None:
+    content = yaml.safe_load(config.read_text())
+    del content["account"]
+    config.write_text(yaml.safe_dump(content, sort_keys=False))
+    (sentence,) = sentences(config)
+    assert "account: there is none, but " in sentence
+    assert "write it down again" in sentence
 
 
 def test_a_broken_field_is_not_reported_twice(config: Path) -> None:

@@ -77,14 +77,15 @@ def test_turned_off_there_is_none_and_a_warning(planned: Planned) -> None:
     assert "janitor" not in plan.cluster.groups[0].daemonset_pods
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.9, 0.9), (0.9, 0.8), (0.95, 0.9)])
+@pytest.mark.parametrize(("low", "high"), [(0.9, 0.9), (0.9, 0.8), (0.95, 0.9), (0.9499999, 0.95)])
 def test_marks_in_the_wrong_order_are_refused(planned: Planned, low: float, high: float) -> None:
     with pytest.raises(InvalidConfigError) as error:
         planned(low_water=low, high_water=high)
     (problem,) = error.value.problems
     assert str(problem).endswith(
-        f"cache.l2.janitor.low_water: got {low}, which is not below high_water ({high}): the "
-        "janitor deletes from the one down to the other. Lower low_water, by 0.1 for instance"
+        f"cache.l2.janitor.low_water: got {low}, which is not 0.01 or more below high_water "
+        f"({high}): the janitor deletes from the one down to the other. Lower low_water, by 0.1 "
+        "for instance"
     )
 
 

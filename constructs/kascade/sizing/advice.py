@@ -1,0 +1,186 @@
+"""What deploys but deserves a look, and programs that were never run together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kascade.catalog.images import IMAGES, KNOWN_GOOD, run_together
+from kascade.catalog.instances import OFFERED_IN
+from kascade.catalog.regions import REGIONS
+from kascade.config.model import (
+    CurvineConfig,
+    DirectoryConfig,
+)
+from kascade.errors import Problem
+from kascade.sizing import pool
+from kascade.sizing.draft import Draft, Group
+
+
+def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
+    """Note what deserves a look; refuse programs that were never run together."""
+    for group in groups.values():
+        regions = OFFERED_IN.get(group.config.instance_type, ())
+        if draft.config.region in REGIONS and draft.config.region not in regions:
+            known = ", ".join(regions) or "none"
+            draft.warnings.append(
+                Problem(
+                    path=("instance_groups", group.index, "instance_type"),
+                    message=f"{group.config.instance_type} is not listed for "
+                    f"{draft.config.region} (listed: {known}); the list lags, so ask your AWS "
+                    "team before you deploy",
+                )
+            )
+        idle = sum(group.packing.free_gpus)
+        largest = max(
+            (m.tensor_parallel for m in draft.config.models if draft.runs_on(m, group)),
+            default=0,
+        )
+        if group.packing.engines_per_node and idle > largest:
+            draft.warnings.append(
+                Problem(
+                    path=("instance_groups", group.index, "count"),
+                    message=f"{idle} of {group.config.count * group.instance.gpus} GPUs of "
+                    f"{group.config.name!r} run no model; {largest} would be enough for a "
+                    "roll-out to surge",
+                )
+            )
+        if group.config.count and not group.packing.engines_per_node:
+            draft.warnings.append(
+                Problem(
+                    path=("instance_groups", group.index),
+                    message=f"no model runs on {group.config.name!r}; its {group.config.count} "
+                    f"instances {'only store L2 blocks' if draft.l2_gib(group) else 'idle'}",
+                )
+            )
+    region = REGIONS.get(draft.config.region)
+    if region and not region.health_agent_account and not draft.config.images.health_agent:
+        draft.problems.append(
+            Problem(
+                path=("images", "health_agent"),
+                message=f"AWS publishes no registry for HyperPod's health agent in "
+                f"{region.name}; name an image you mirrored, or choose another region",
+                also_reads=(("region",),),
+            )
+        )
+    _of_versions(draft)
+    _of_l2(draft)
+    _of_the_janitor(draft)
+    if not draft.config.kubernetes.admin_role_arns:
+        draft.warnings.append(
+            Problem(
+                path=("kubernetes", "admin_role_arns"),
+                message="no role may enter the cluster, so nobody can use kubectl"
+                + _secrets_to_make(draft)
+                + "; name one",
+            )
+        )
+    theirs = [i for i, m in enumerate(draft.config.models) if m.mode == "operator"]
+    if theirs:
+        draft.warnings.append(
+            Problem(
+                path=("models", theirs[0], "mode"),
+                message="HyperPod's inference operator is not installed from here: deploy the "
+                f"stacks up to {draft.config.name}-cluster, add its EKS add-on, then deploy the "
+                "rest, which needs its kinds (docs/operator.md)",
+            )
+        )
+    ours = len(theirs) < len(draft.config.models)
+    if draft.config.images.router is None and ours:
+        draft.warnings.append(
+            Problem(
+                path=("images", "router"),
+                message=f"{IMAGES['router'].reference} is a nightly build, the only kind that "
+                "is published; build images/router and name it here before production",
+            )
+        )
+
+
+def _of_versions(draft: Draft) -> None:
+    """Refuse programs that were never run together; of images of your own, only warn."""
+    own = draft.config.images
+    if own.engine is not None:
+        known = " and ".join(f"{k} {v}" for k, v in IMAGES["engine"].carries.items())
+        draft.warnings.append(
+            Problem(
+                path=("images", "engine"),
+                message=f"nothing here knows what is in {own.engine}; its arguments are those "
+                f"of {known}, and other versions may understand each other and still never "
+                "hit. Run `kascade verify` once it is up",
+            )
+        )
+        return
+    roles = ["engine", *(["router"] if own.router is None else [])]
+    carried = {k: v for role in roles for k, v in IMAGES[role].carries.items()}
+    if run_together(carried):
+        return
+    named = ", ".join(f"{name} {version}" for name, version in carried.items())
+    good = "; ".join(", ".join(f"{k} {v}" for k, v in row.items()) for row in KNOWN_GOOD)
+    draft.problems.append(
+        Problem(
+            path=("images",),
+            message=f"the catalog's images carry {named}, which were never run together (known "
+            f"to be good: {good}); name an engine image of your own to go on without that",
+            also_reads=(("images", "engine"), ("images", "router")),
+        )
+    )
+
+
+def _of_l2(draft: Draft) -> None:
+    l2, percentage = draft.config.cache.l2, draft.config.hyperpod.tiered_storage_percentage
+    names = {"curvine": "Curvine", "directory": "a directory", "none": "off"}
+    if percentage is not None and l2.kind in names:
+        draft.warnings.append(
+            Problem(
+                path=("hyperpod", "tiered_storage_percentage"),
+                message=f"{percentage} % of each node's RAM is lent to HyperPod's managed "
+                f"tier, which no engine here reads: L2 is {names[l2.kind]}. Leave the field "
+                "out to give that RAM to L1",
+            )
+        )
+    if l2.kind == "directory" and not l2.janitor.enabled:
+        draft.warnings.append(
+            Problem(
+                path=("cache", "l2"),
+                message="engines delete only what they wrote since their own start, so what "
+                f"restarted ones left fills {l2.claim} beyond {l2.capacity_gib} GiB; delete "
+                "old files there, or give the claim more room than that",
+            )
+        )
+
+
+def _of_the_janitor(draft: Draft) -> None:
+    l2 = draft.config.cache.l2
+    if not isinstance(l2, CurvineConfig | DirectoryConfig):
+        return
+    path = ("cache", "l2", "janitor")
+    if not l2.janitor.enabled:
+        draft.warnings.append(
+            Problem(
+                path=(*path, "enabled"),
+                message="nothing but age bounds the shared directories: LMCache evicts only "
+                "what it wrote since its own start, and no longer once files have vanished",
+            )
+        )
+    elif l2.janitor.high_water < pool.EVICT_AT:
+        draft.warnings.append(
+            Problem(
+                path=(*path, "high_water"),
+                message=f"got {l2.janitor.high_water}, below {pool.EVICT_AT} where LMCache "
+                "evicts what was not used lately: the janitor comes first and deletes what is "
+                "oldest, used or not",
+            )
+        )
+    if isinstance(l2, CurvineConfig) and l2.janitor.fresh_seconds >= l2.ttl_hours * 3600:
+        draft.warnings.append(
+            Problem(
+                path=(*path, "fresh_seconds"),
+                message=f"got {l2.janitor.fresh_seconds}, and Curvine deletes everything after "
+                f"{l2.ttl_hours} hours: the janitor never finds a file that is old enough",
+            )
+        )
+
+
+def _secrets_to_make(draft: Draft) -> str:
+    secrets = {m.huggingface_token_secret for m in draft.config.models}
+    names = ", ".join(sorted(name for name in secrets if name))
+    return f", nor make the Secret {names} in namespace {draft.config.name}" if names else ""

@@ -1,0 +1,347 @@
+"""The whole plan of a draft that has no problem left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from kascade.catalog.instances import PRICE_REGION
+from kascade.catalog.kubernetes import ADDONS
+from kascade.sizing import engines as sizing_engines
+from kascade.sizing import host, network, operated
+from kascade.sizing.draft import Draft, Group
+from kascade.sizing.fit import ROUTER_CPU_MILLIS
+from kascade.sizing.plan import (
+    AddonPlan,
+    BucketAccess,
+    ClusterPlan,
+    ContainerSize,
+    CurvineL2Plan,
+    DirectoryL2Plan,
+    EnginePlan,
+    Figure,
+    InstanceGroupPlan,
+    L2Plan,
+    ManagedL2Plan,
+    NetworkPlan,
+    ObservabilityPlan,
+    PlatformPlan,
+    RouterPlan,
+    ServingPlan,
+    SystemGroupPlan,
+    TierSummary,
+)
+from kascade.sizing.routing import CHOICES
+from kascade.sizing.shared_tier import curvine_plan, directories_plan, janitor_plans
+from kascade.sizing.tenancy import (
+    client_label,
+    doors_of,
+)
+from kascade.sizing.verification import verify_plan
+from kascade.units import GIB
+
+SYSTEM_USD_PER_HOUR: Final = MappingProxyType(
+    {"m7i.xlarge": 0.2016, "m5.xlarge": 0.192, "m5.2xlarge": 0.384}
+)
+
+EKS_USD_PER_HOUR: Final = 0.10
+"""EKS control plane in standard support, AWS price page."""
+
+BUSY_ENDPOINTS: Final = ("ecr.api", "ecr.dkr", "eks-auth", "logs", "sts")
+"""Worth their price beside NAT: image pulls, logs and credentials."""
+
+ROUTER_BASE_MIB: Final = 256
+
+ROUTER_TREE_MIB: Final = 288
+"""Prefix tree of one engine at vllm-router's own bound: 2**25 entries of 8 bytes, and a little."""
+
+
+def assemble(
+    draft: Draft,
+    groups: Mapping[str, Group],
+    engines: Sequence[EnginePlan],
+    carried: Mapping[str, tuple[host.Daemon, ...]],
+) -> ServingPlan:
+    """Put the plan together, once nothing is wrong."""
+    config = draft.config
+    cluster = _cluster(draft, groups, carried)
+    # The operator brings a router of its own.
+    routers = {e.name: _router(draft, e) for e in engines if e.operator is None}
+    proofs = (
+        verify_plan(engine, routers.get(engine.name), image=draft.image("jobs"))
+        for engine in engines
+    )
+    return ServingPlan(
+        name=config.name,
+        region=config.region,
+        account=config.account,
+        tags=dict(sorted(config.tags.items())),
+        namespaces=draft.namespaces,
+        network=_network(draft),
+        cluster=cluster,
+        platform=PlatformPlan(
+            namespaces=draft.namespaces,
+            health_agent_image=draft.image("health_agent"),
+            device_plugin_image=draft.image("nvidia_device_plugin"),
+            efa_plugin_image=draft.image("efa_device_plugin"),
+            gpu_instance_types=cluster.gpu_instance_types,
+            efa_instance_types=cluster.efa_instance_types,
+            taint_keys=_taint_keys(draft),
+            host_directory=sizing_engines.HOST_SHARED_MEMORY
+            if config.cache.l2.kind == "managed"
+            else None,
+        ),
+        curvine=curvine_plan(draft, groups, engines),
+        directories=directories_plan(draft, engines),
+        jobs_image=draft.image("jobs"),
+        engines=tuple(engines),
+        routers=tuple(routers.values()),
+        doors=tuple(
+            door
+            for router in routers.values()
+            for door in doors_of(router, image=draft.image("door"))
+        ),
+        verifications=tuple(proof for proof in proofs if proof is not None),
+        janitors=janitor_plans(draft, engines),
+        observability=_observability(draft),
+        tiers=tuple(row for engine in engines for row in _tiers(engine)),
+        usd_per_hour=_usd_per_hour(draft, groups),
+        warnings=tuple(draft.warnings),
+        admission=operated.admission_plan(config),
+    )
+
+
+def _taint_keys(draft: Draft) -> tuple[str, ...]:
+    taints = {taint.key for group in draft.config.instance_groups for taint in group.taints}
+    return tuple(sorted(taints))
+
+
+def _network(draft: Draft) -> NetworkPlan:
+    config = draft.config
+    nat = {"one": 1, "per_zone": len(config.zones)}[config.network.nat]
+    subnets = network.cut(config.network.vpc_cidr, zones=len(config.zones))
+    return NetworkPlan(
+        vpc_cidr=config.network.vpc_cidr,
+        zones=config.zones,
+        nat_gateways=nat,
+        private_cidrs=subnets.private,
+        public_cidrs=subnets.public,
+        collector_cidrs=subnets.collector if config.observability.enabled else (),
+        interface_endpoints=BUSY_ENDPOINTS,
+        flow_log_retention_days=config.network.flow_log_retention_days,
+    )
+
+
+def _cluster(
+    draft: Draft, groups: Mapping[str, Group], carried: Mapping[str, tuple[host.Daemon, ...]]
+) -> ClusterPlan:
+    config = draft.config
+    system = config.kubernetes.system_group
+    return ClusterPlan(
+        eks_name=config.name,
+        hyperpod_name=config.name,
+        kubernetes_version=config.kubernetes.version,
+        public_access_cidrs=config.kubernetes.public_access_cidrs,
+        admin_role_arns=config.kubernetes.admin_role_arns,
+        addons=_addons(config.kubernetes.version, s3_driver=bool(_weights_in_s3(draft))),
+        system_group=SystemGroupPlan(
+            instance_type=system.instance_type,
+            count=system.count,
+            max_count=system.max_count,
+            root_volume_gib=system.root_volume_gib,
+        ),
+        groups=tuple(_group(draft, group, carried[name]) for name, group in groups.items()),
+        tiered_storage_percentage=config.hyperpod.tiered_storage_percentage,
+        node_recovery=config.hyperpod.node_recovery,
+        nvme_mount=config.hyperpod.nvme_mount,
+        cache_host_path=f"{config.hyperpod.nvme_mount}/kascade/{config.name}",
+        weights=_weights_in_s3(draft),
+        log_retention_days=config.kubernetes.log_retention_days,
+    )
+
+
+def _weights_in_s3(draft: Draft) -> tuple[BucketAccess, ...]:
+    """Every folder that some model mounts, once."""
+    found = {
+        BucketAccess(
+            bucket=model.weights.bucket,
+            prefix=model.weights.prefix,
+            kms_key_arn=model.weights.kms_key_arn,
+        )
+        for model in draft.config.models
+        if model.weights.kind == "s3"
+    }
+    return tuple(sorted(found, key=lambda a: (a.bucket, a.prefix, a.kms_key_arn or "")))
+
+
+def _group(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -> InstanceGroupPlan:
+    instance, config = group.instance, group.config
+    return InstanceGroupPlan(
+        name=config.name,
+        instance_type=config.instance_type,
+        count=config.count,
+        zone=config.zone,
+        gpus=instance.gpus,
+        gpu_name=instance.gpu.name,
+        efa_interfaces=instance.efa_interfaces,
+        max_pods=instance.max_pods or 0,
+        nvme_bytes=instance.nvme_bytes,
+        cache_worker=group.capacity_gib > 0,
+        volume_gib=config.volume_gib,
+        labels=dict(sorted(config.labels.items())),
+        taints=tuple((taint.key, taint.value, taint.effect) for taint in config.taints),
+        deep_health_checks=config.deep_health_checks,
+        daemonset_pods=tuple(daemon.name for daemon in carried),
+        engines_per_node=group.packing.engines_per_node,
+        usd_per_hour=group.usd_per_hour,
+        allocatable_ram=Figure(
+            value=instance.allocatable_ram_mib,
+            unit="MiB",
+            reason=f"of {instance.ram_gib} GiB, by Karpenter's model of the kubelet's reserve",
+        ),
+        l2_gib=draft.l2_gib(group),
+    )
+
+
+def _router(draft: Draft, engine: EnginePlan) -> RouterPlan:
+    choice = CHOICES[draft.config.router.strategy]
+    return RouterPlan(
+        name=f"{engine.name}-router",
+        namespace=engine.namespace,
+        image=draft.image("router"),
+        engine=engine.name,
+        engine_port=engine.port,
+        strategy=draft.config.router.strategy,
+        program=choice.program,
+        policy=choice.policy,
+        reason=choice.reason,
+        replicas=choice.replicas,
+        replicas_reason=choice.replicas_reason,
+        spread_zones=len(draft.config.zones) > 1,
+        port=8000,
+        metrics_port=29000,
+        size=ContainerSize(
+            cpu_millis=ROUTER_CPU_MILLIS,
+            memory_mib=ROUTER_BASE_MIB,
+            memory_limit_mib=ROUTER_BASE_MIB + ROUTER_TREE_MIB * engine.replicas,
+        ),
+        request_timeout_seconds=draft.config.router.request_timeout_seconds,
+        max_payload_mib=draft.config.router.max_payload_mib,
+        max_concurrent_requests=4 * engine.replicas * engine.max_num_seqs,
+        tenancy=engine.tenancy,
+        client_label=client_label(engine.tenancy),
+    )
+
+
+def _observability(draft: Draft) -> ObservabilityPlan | None:
+    settings = draft.config.observability
+    if not settings.enabled:
+        return None
+    name = draft.config.name
+    return ObservabilityPlan(
+        workspace_alias=name,
+        retention_days=settings.retention_days,
+        scrape_interval_seconds=settings.scrape_interval_seconds,
+        grafana_name=name,
+        grafana_version=settings.grafana.version,
+        grafana_auth={"sso": "AWS_SSO", "saml": "SAML"}[settings.grafana.auth],
+        grafana_public=settings.grafana.access == "public",
+        folder_uid=f"kascade-{name}",
+        folder_title=f"Kascade {name}",
+        datasource_uid=f"kascade-{name}-amp",
+        log_retention_days=draft.config.kubernetes.log_retention_days,
+    )
+
+
+def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Figure:
+    system = draft.config.kubernetes.system_group
+    parts = [
+        (group.config.count, group.config.instance_type, group.usd_per_hour.value)
+        for group in groups.values()
+    ]
+    parts.append((system.count, system.instance_type, SYSTEM_USD_PER_HOUR[system.instance_type]))
+    total = sum(count * price for count, _, price in parts) + EKS_USD_PER_HOUR
+    words = [f"{count} x {kind} at {price:g}" for count, kind, price in parts]
+    return Figure(
+        value=round(total, 2),
+        unit="USD/h",
+        reason=f"{', '.join(words)}, EKS at {EKS_USD_PER_HOUR:.2f}; EC2 on-demand prices of "
+        f"{PRICE_REGION} unless configured. Not in it: NAT, endpoints, EBS, logs, metrics",
+    )
+
+
+def _addons(version: str, *, s3_driver: bool) -> tuple[AddonPlan, ...]:
+    pinned = ADDONS.get(version, {})
+    # Prefix delegation must be on before the first node joins; the policy agent is what makes
+    # NetworkPolicies mean anything.
+    cni = {"env": {"ENABLE_PREFIX_DELEGATION": "true"}, "enableNetworkPolicy": "true"}
+    rows: list[tuple[str, bool, Mapping[str, object]]] = [
+        ("vpc-cni", False, cni),
+        ("kube-proxy", False, {}),
+        ("eks-pod-identity-agent", False, {}),
+        ("coredns", True, {}),
+        ("aws-ebs-csi-driver", True, {}),
+    ]
+    if s3_driver:
+        # The default of its second version; with the first one, a tainted GPU node had no driver.
+        tolerant = {"node": {"tolerateAllTaints": True}}
+        rows.append(("aws-mountpoint-s3-csi-driver", True, tolerant))
+    return tuple(
+        AddonPlan(
+            name=name,
+            version=pinned.get(name),
+            needs_nodes=needs_nodes,
+            configuration=configuration,
+        )
+        for name, needs_nodes, configuration in rows
+    )
+
+
+def _tiers(engine: EnginePlan) -> tuple[TierSummary, ...]:
+    figures, replicas = engine.figures, engine.replicas
+    kv_replica = int(figures.kv_per_token_per_gpu.value) * engine.gpus
+    l0, l1, l2 = (int(f.value) for f in (figures.l0_tokens, figures.l1_tokens, figures.l2_tokens))
+    l2_plan = engine.lmcache.l2
+    rows = [
+        TierSummary(
+            model=engine.name,
+            tier="L0",
+            where="GPU memory, each replica its own",
+            size_bytes=l0 * kv_replica * replicas,
+            tokens=l0 * replicas,
+            reason=f"{replicas} x {figures.l0_tokens.reason}",
+        ),
+        TierSummary(
+            model=engine.name,
+            tier="L1",
+            where="host RAM, each replica its own",
+            size_bytes=engine.lmcache.l1_gb * GIB * replicas,
+            tokens=l1 * replicas,
+            reason=f"{replicas} x {figures.l1_tokens.reason}",
+        ),
+    ]
+    if l2_plan is not None:
+        usable = 1.0 if isinstance(l2_plan, ManagedL2Plan) else l2_plan.evict_at
+        size = int(l2_plan.capacity_gb * GIB * usable) * replicas
+        rows.append(
+            TierSummary(
+                model=engine.name,
+                tier="L2",
+                where=f"{_place(l2_plan)}, shared by all replicas",
+                size_bytes=size,
+                tokens=l2 * replicas,
+                reason=f"{replicas} x {l2_plan.capacity_gb} GiB: {figures.l2_tokens.reason}",
+            )
+        )
+    return tuple(rows)
+
+
+def _place(l2: L2Plan) -> str:
+    match l2:
+        case CurvineL2Plan():
+            return "Curvine"
+        case DirectoryL2Plan():
+            return f"directory of {l2.claim}"
+        case ManagedL2Plan():
+            return "HyperPod's tiered storage"

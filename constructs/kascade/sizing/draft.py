@@ -1,0 +1,116 @@
+"""A configuration on its way to a plan: what is known of it, and what is wrong with it so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kascade.catalog.images import IMAGES, health_agent_image
+from kascade.catalog.instances import INSTANCES, PRICE_DATE, PRICE_REGION, InstanceType
+from kascade.catalog.models import ModelFacts
+from kascade.config.model import (
+    CurvineConfig,
+    DirectoryConfig,
+    InstanceGroupConfig,
+    JanitorConfig,
+    ModelConfig,
+    ServingConfig,
+)
+from kascade.errors import Problem
+from kascade.sizing import pool
+from kascade.sizing.nodes import Packing, pack
+from kascade.sizing.plan import (
+    Figure,
+    Namespaces,
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """A group of the file with what is known of its type and engines."""
+
+    index: int
+    config: InstanceGroupConfig
+    instance: InstanceType
+    packing: Packing = field(default_factory=lambda: pack((), nodes=0, gpus_per_node=0))
+    capacity_gib: int = 0
+
+    @property
+    def usd_per_hour(self) -> Figure:
+        """Price of one instance."""
+        if self.config.usd_per_hour is not None:
+            return Figure(value=self.config.usd_per_hour, unit="USD/h", reason="as configured")
+        price = self.instance.usd_per_hour
+        if price is None:
+            return Figure(
+                value=0.0,
+                unit="USD/h",
+                reason="no public price known; set usd_per_hour in the group",
+            )
+        return Figure(
+            value=price,
+            unit="USD/h",
+            reason=f"EC2 on demand, {PRICE_REGION}, {PRICE_DATE}; HyperPod's own price may be 15 "
+            "to 40 % higher",
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """Collects problems on the way, so that one run reports all.
+
+    Attributes:
+        local_models: Facts of models that the catalog lacks, by the model's short name.
+    """
+
+    config: ServingConfig
+    local_models: Mapping[str, ModelFacts]
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def groups(self) -> dict[str, Group]:
+        """Instance groups of a known type, by name."""
+        return {
+            group.name: Group(index=index, config=group, instance=INSTANCES[group.instance_type])
+            for index, group in enumerate(self.config.instance_groups)
+            if group.instance_type in INSTANCES
+        }
+
+    @property
+    def curvine(self) -> CurvineConfig | None:
+        """Settings of the pool, or None where L2 is something else."""
+        return self.config.cache.l2 if self.config.cache.l2.kind == "curvine" else None
+
+    @property
+    def janitor(self) -> JanitorConfig | None:
+        """Settings of the janitors, or None where there are none."""
+        l2 = self.config.cache.l2
+        if not isinstance(l2, CurvineConfig | DirectoryConfig) or not l2.janitor.enabled:
+            return None
+        return l2.janitor
+
+    def image(self, role: str) -> str:
+        """Return the image of a role: the configured one, else the catalog's."""
+        chosen: str | None = getattr(self.config.images, role)
+        if chosen is not None:
+            return chosen
+        if role == "health_agent":
+            return health_agent_image(self.config.region)
+        return IMAGES[role].reference
+
+    @property
+    def namespaces(self) -> Namespaces:
+        """Names that follow from the deployment's."""
+        name = self.config.name
+        return Namespaces(serving=name, cache=f"{name}-cache", hyperpod="aws-hyperpod")
+
+    def runs_on(self, model: ModelConfig, group: Group) -> bool:
+        """Say whether a model runs on a group."""
+        return model.instance_group in {None, group.config.name}
+
+    def l2_gib(self, group: Group) -> int:
+        """Return what one instance of a group gives to L2."""
+        if self.config.cache.l2.kind != "managed":
+            return group.capacity_gib
+        percentage = self.config.hyperpod.tiered_storage_percentage or 0
+        return pool.lent_gib(group.instance, percentage)

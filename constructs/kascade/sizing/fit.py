@@ -1,0 +1,206 @@
+"""What must fit: engines on GPUs, pods on nodes, addresses in the VPC, the rest on system nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from kascade.errors import Problem
+from kascade.sizing import host, network, operated
+from kascade.sizing.draft import Draft, Group
+from kascade.sizing.engines import EngineInput
+from kascade.sizing.nodes import pack
+from kascade.sizing.routing import CHOICES
+from kascade.sizing.tenancy import (
+    DOOR_CPU_MILLIS,
+    DOOR_REPLICAS,
+)
+
+SYSTEM_CPU_MILLIS: Final = MappingProxyType(
+    {"m7i.xlarge": 3700, "m5.xlarge": 3700, "m5.2xlarge": 7650}
+)
+"""CPU that one system node has for pods: EKS keeps 80 or 90, its own daemons ask for about 200."""
+
+SYSTEM_BASE_MILLIS: Final = 700
+"""CoreDNS, the EBS controller and Curvine's CSI controller, as they request it."""
+
+ADDRESSES_PER_SYSTEM_NODE: Final = 1 + 112
+"""An m7i.xlarge or m5.xlarge with prefix delegation runs up to 110 pods, in blocks of 16."""
+
+LARGEST_MAX_PODS: Final = 49
+"""HyperPod's largest pod limit, for types whose own is not published."""
+
+ROUTER_CPU_MILLIS: Final = 250
+
+MASTER_CPU_MILLIS: Final = 1000
+
+
+def gpus_fit(draft: Draft, groups: Mapping[str, Group], inputs: Sequence[EngineInput]) -> None:
+    """Place all engines on their groups' GPUs; refuse a group that has too few."""
+    for group in groups.values():
+        all_here = [given for given in inputs if given.group is group.config]
+        # An engine larger than an instance is refused elsewhere, with its own sentence.
+        mine = [given for given in all_here if given.tp <= group.instance.gpus]
+        wanted = [given.tp for given in mine for _ in range(given.model.replicas)]
+        count = group.config.count
+        packing = pack(wanted, nodes=count, gpus_per_node=group.instance.gpus)
+        group.packing = packing
+        for given in all_here:
+            given.packing = packing
+        if not packing.left_over:
+            continue
+        needed = _nodes_for(wanted, group.instance.gpus)
+        names = ", ".join(f"{g.model.replicas} x {g.model.name} (TP {g.tp})" for g in mine)
+        draft.problems.append(
+            Problem(
+                path=("instance_groups", group.index, "count"),
+                message=f"{names} need {sum(wanted)} GPUs, but {count} x "
+                f"{group.config.instance_type} have {count * group.instance.gpus}. Set count "
+                f"to {needed} or lower `replicas`",
+                also_reads=(
+                    ("instance_groups", group.index, "instance_type"),
+                    *(path for given in mine for path in given.read_paths),
+                    *(given.path(name) for given in mine for name in ("replicas", "tenancy")),
+                ),
+            )
+        )
+
+
+def pods_fit(
+    draft: Draft, groups: Mapping[str, Group], carried: Mapping[str, tuple[host.Daemon, ...]]
+) -> None:
+    """Refuse instances without room for their daemons, or slots for their pods."""
+    for name, group in groups.items():
+        _daemons_fit(draft, group, carried[name])
+        slots = group.instance.max_pods
+        wanted = len(carried[name]) + group.packing.engines_per_node
+        path = ("instance_groups", group.index, "instance_type")
+        if slots is None:
+            draft.warnings.append(
+                Problem(
+                    path=path,
+                    message=f"HyperPod's pod limit for {group.config.instance_type} is not "
+                    f"published; {wanted} pods are wanted on each node",
+                )
+            )
+        elif wanted > slots:
+            draft.problems.append(
+                Problem(
+                    path=path,
+                    message=f"{group.config.instance_type} has {slots} pod slots on HyperPod, "
+                    f"but {len(carried[name])} daemons and {group.packing.engines_per_node} "
+                    "engines want one each; choose a larger type",
+                    also_reads=(("instance_groups", group.index), ("models",)),
+                )
+            )
+
+
+def _daemons_fit(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -> None:
+    """Refuse a node that its own daemons overload; one with engines is refused with them."""
+    if group.packing.engines_per_node:
+        return
+    percentage = draft.config.hyperpod.tiered_storage_percentage
+    share = host.host_share(
+        group.instance,
+        gpus=group.instance.gpus,
+        tiered_percentage=percentage,
+        carried=carried,
+    )
+    if share.ram_mib < 0 or share.cpu_millis < 0:
+        short = (
+            f"they and tiered storage want {(share.daemon_mib + share.tiered_mib):,} MiB of "
+            f"{group.instance.allocatable_ram_mib:,}; choose a type with more RAM or lower "
+            "hyperpod.tiered_storage_percentage"
+            if share.ram_mib < 0
+            else f"they want {-share.cpu_millis / 1000:g} CPUs more than it has; choose a "
+            "larger type"
+        )
+        draft.problems.append(
+            Problem(
+                path=("instance_groups", group.index, "instance_type"),
+                message=f"{group.config.instance_type} cannot even hold its daemons: {short}",
+                also_reads=(("hyperpod", "tiered_storage_percentage"),),
+            )
+        )
+
+
+def addresses_fit(draft: Draft, groups: Mapping[str, Group]) -> None:
+    """Refuse a VPC that the nodes and their pods would exhaust."""
+    system = draft.config.kubernetes.system_group
+    wanted = system.max_count * ADDRESSES_PER_SYSTEM_NODE
+    for group in groups.values():
+        slots = group.instance.max_pods or LARGEST_MAX_PODS
+        # One address for the node, and pods in blocks of 16 (prefix delegation).
+        wanted += group.config.count * (1 + -(-slots // 16) * 16)
+    subnets = network.cut(draft.config.network.vpc_cidr, zones=len(draft.config.zones))
+    room = sum(network.usable(cidr) for cidr in subnets.private)
+    if wanted > room:
+        draft.problems.append(
+            Problem(
+                path=("network", "vpc_cidr"),
+                message=f"the private subnets of {draft.config.network.vpc_cidr} hold {room:,} "
+                f"addresses, but all nodes and their pods may take {wanted:,}; use a larger "
+                "VPC, up to a /16, or fewer nodes",
+                also_reads=(("instance_groups",), ("zones",)),
+            )
+        )
+
+
+def system_nodes_fit(draft: Draft) -> None:
+    """Refuse system nodes that cannot hold what needs no GPU."""
+    system = draft.config.kubernetes.system_group
+    choice = CHOICES.get(draft.config.router.strategy)
+    ours = [model for model in draft.config.models if model.mode == "deployment"]
+    engines = sum(len(model.engine_names) for model in ours)
+    routers = engines * (choice.replicas if choice else 1)
+    doors = DOOR_REPLICAS * sum(
+        len(model.tenants) for model in draft.config.models if model.tenancy.kind == "salted"
+    )
+    masters = draft.curvine.masters if draft.curvine else 0
+    wanted = SYSTEM_BASE_MILLIS + MASTER_CPU_MILLIS * masters + ROUTER_CPU_MILLIS * routers
+    wanted += DOOR_CPU_MILLIS * doors + operated.system_cpu_millis(draft.config)
+    others = (
+        ", Kyverno, HyperPod's inference operator" if len(ours) < len(draft.config.models) else ""
+    )
+    each = SYSTEM_CPU_MILLIS[system.instance_type]
+    # One node may be away for an update.
+    needed = -(-wanted // each) + 1
+    if needed > system.count:
+        draft.problems.append(
+            Problem(
+                path=("kubernetes", "system_group", "count"),
+                message=f"got {system.count}; {routers} routers, "
+                f"{f'{doors} doors, ' if doors else ''}{masters} Curvine masters{others} and "
+                f"the add-ons ask for {wanted / 1000:g} CPUs, and one node may be away for an "
+                f"update. Use {needed} x {system.instance_type} or a larger type",
+                also_reads=(
+                    ("kubernetes", "system_group", "instance_type"),
+                    ("router", "strategy"),
+                    ("cache", "l2"),
+                    ("models",),
+                ),
+            )
+        )
+
+
+def _nodes_for(engines: Sequence[int], gpus_per_node: int) -> int:
+    nodes = -(-sum(engines) // gpus_per_node)
+    while pack(engines, nodes=nodes, gpus_per_node=gpus_per_node).left_over:
+        nodes += 1
+    return nodes
+
+
+def daemons_on(draft: Draft, group: Group) -> tuple[host.Daemon, ...]:
+    """Return what stands on each instance of a group before any engine."""
+    from_s3 = [model for model in draft.config.models if model.weights.kind == "s3"]
+    return host.daemons(
+        group.instance,
+        curvine=draft.curvine is not None,
+        tiered_storage=draft.config.hyperpod.tiered_storage_percentage is not None,
+        s3_driver=bool(from_s3),
+        s3_volumes=[
+            name for model in from_s3 if draft.runs_on(model, group) for name in model.engine_names
+        ],
+        janitor=draft.janitor is not None,
+    )
