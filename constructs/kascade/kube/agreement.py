@@ -25,7 +25,7 @@ from kascade.kube._labels import (
 from kascade.kube._pods import SHM_VOLUME
 from kascade.kube._programs import Object, Program, of_component, pod_spec, programs
 from kascade.kube.l2.attachment import CACHE_VOLUME
-from kascade.sizing.engines import short_hash
+from kascade.sizing.weights import short_hash
 
 _REAP_SECONDS: Final = 120
 """LMCache's default of ``--worker-reap-timeout-seconds``."""
@@ -38,7 +38,7 @@ _DIRECTORY: Final = re.compile(
     r"/(?P<dtype>[a-z0-9_]+)-tp(?P<gpus>[0-9]+)-c(?P<chunk>[0-9]+)-(?P<hash>[a-z0-9_]+)"
     r"-(?P<seal>[a-z0-9]+)-(?P<image>[0-9a-f]+)$"
 )
-"""The end of a directory in the pool (``sizing.engines``); what may stand before it is free."""
+"""The end of a directory in the pool (``sizing.l2``); what may stand before it is free."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from typing import Final
 
 from kascade.catalog.instances import PRICE_REGION
 from kascade.catalog.kubernetes import ADDONS
-from kascade.sizing import engines as sizing_engines
 from kascade.sizing import host, network, operated
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.fit import ROUTER_CPU_MILLIS
+from kascade.sizing.l2 import HOST_SHARED_MEMORY
 from kascade.sizing.plan import (
     AddonPlan,
     BucketAccess,
@@ -88,9 +88,7 @@ def assemble(
             gpu_instance_types=cluster.gpu_instance_types,
             efa_instance_types=cluster.efa_instance_types,
             taint_keys=_taint_keys(draft),
-            host_directory=sizing_engines.HOST_SHARED_MEMORY
-            if config.cache.l2.kind == "managed"
-            else None,
+            host_directory=HOST_SHARED_MEMORY if config.cache.l2.kind == "managed" else None,
         ),
         curvine=curvine_plan(draft, groups, engines),
         directories=directories_plan(draft, engines),

@@ -9,7 +9,7 @@ from typing import Final
 from kascade.errors import Problem
 from kascade.sizing import host, network, operated
 from kascade.sizing.draft import Draft, Group
-from kascade.sizing.engines import EngineInput
+from kascade.sizing.inputs import EngineInput
 from kascade.sizing.nodes import pack
 from kascade.sizing.routing import CHOICES
 from kascade.sizing.tenancy import (

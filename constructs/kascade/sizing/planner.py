@@ -14,13 +14,14 @@ from kascade.config.model import (
     ServingConfig,
 )
 from kascade.errors import InvalidConfigError, Problem
-from kascade.sizing import engines as sizing_engines
 from kascade.sizing import host
 from kascade.sizing.advice import advise
 from kascade.sizing.assembly import assemble
 from kascade.sizing.draft import Draft, Group
-from kascade.sizing.engines import EngineInput
+from kascade.sizing.engines import plan_engine
 from kascade.sizing.fit import addresses_fit, daemons_on, gpus_fit, pods_fit, system_nodes_fit
+from kascade.sizing.inputs import EngineInput
+from kascade.sizing.one_replica import check_parallelism, size_gpu, size_host
 from kascade.sizing.plan import (
     EnginePlan,
     ServingPlan,
@@ -161,12 +162,12 @@ def _engines(
                     also_reads=(("instance_groups",), given.path("tensor_parallel")),
                 )
             )
-        fits = sizing_engines.check_parallelism(given)
-        gpus = sizing_engines.size_gpu(given) if fits else None
-        ram = sizing_engines.size_host(given, carried[given.group.name]) if fits else None
+        fits = check_parallelism(given)
+        gpus = size_gpu(given) if fits else None
+        ram = size_host(given, carried[given.group.name]) if fits else None
         if gpus is not None and ram is not None:
             planned.append(
-                sizing_engines.plan_engine(
+                plan_engine(
                     given,
                     gpus=gpus,
                     ram=ram,

@@ -11,12 +11,12 @@ from kascade.config.model import (
     ManagedConfig,
 )
 from kascade.errors import Problem
-from kascade.sizing import engines as sizing_engines
 from kascade.sizing import host, pool
 from kascade.sizing.draft import Draft, Group
-from kascade.sizing.engines import EngineInput, L2Share
 from kascade.sizing.fit import MASTER_CPU_MILLIS
+from kascade.sizing.inputs import EngineInput
 from kascade.sizing.janitor import janitor_plan
+from kascade.sizing.l2 import CLIENT_TIMEOUT_MS, L2Share
 from kascade.sizing.plan import (
     ContainerSize,
     CurvineL2Plan,
@@ -145,7 +145,7 @@ def curvine_plan(
         ),
         block_size_mb=pool.BLOCK_SIZE_MB,
         ttl_hours=l2.ttl_hours,
-        client_timeout_ms=sizing_engines.CLIENT_TIMEOUT_MS,
+        client_timeout_ms=CLIENT_TIMEOUT_MS,
         worker_policy="robin" if equal else "load_based",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kascade.catalog.instances import InstanceType
 from kascade.config.model import CurvineConfig, DirectoryConfig
 from kascade.sizing import pool
-from kascade.sizing.engines import L2Share
+from kascade.sizing.l2 import L2Share
 from kascade.sizing.transfer import FUSE, Limit
 from kascade.units import MIB
 

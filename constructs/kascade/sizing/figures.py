@@ -1,0 +1,109 @@
+"""What one replica holds and costs, each number with its reason."""
+
+from __future__ import annotations
+
+from kascade.sizing import gpu, transfer
+from kascade.sizing.inputs import EngineInput
+from kascade.sizing.l2 import L2Share
+from kascade.sizing.one_replica import GpuSizing, HostSizing
+from kascade.sizing.plan import (
+    EngineFigures,
+    Figure,
+)
+from kascade.units import GIB, format_bytes, format_count
+
+
+def figures_of(
+    given: EngineInput, *, gpus: GpuSizing, ram: HostSizing, l2: L2Share | None
+) -> EngineFigures:
+    """Work out what one replica holds and costs."""
+    facts, tp, usd = given.facts, given.tp, given.usd_per_hour
+    chunk = given.config.cache.chunk_size
+    kv_all = gpus.kv_per_gpu * tp
+    kv_model = gpu.kv_bytes_per_token(facts, kv_cache_dtype=given.model.kv_cache_dtype)
+    value = "1 byte" if given.model.kv_cache_dtype == "fp8" else "2 bytes"
+    if facts.mla is not None:
+        kv_reason = (
+            f"{facts.layers} layers x ({facts.mla.kv_lora_rank} + {facts.mla.qk_rope_head_dim}) "
+            f"latent values x {value}"
+        )
+    else:
+        kv_reason = (
+            f"2 x {facts.layers} layers x {facts.kv_heads} KV heads x {facts.head_dim} x {value}"
+        )
+    prefill = transfer.prefill_tokens_per_second(facts, given.instance.gpu, tensor_parallel=tp)
+    l2_settings = given.config.cache.l2
+    sealed = l2_settings.kind != "none" and l2_settings.integrity == "aesgcm"
+    rate = transfer.load_rate(
+        given.instance.network_gbps * tp / given.instance.gpus,
+        mount=l2.mount_limit if l2 is not None else None,
+        serde_workers=ram.serde_workers if sealed else None,
+    )
+    load = rate.bytes_per_second
+    even = (
+        transfer.break_even_tokens(
+            prefill_rate=prefill, load_rate_bytes=load, bytes_per_token=kv_all
+        )
+        if l2 is not None
+        else None
+    )
+    compare = f"{1e3 / prefill:.3f} ms to compute - {1e3 * kv_all / load:.3f} ms to load a token"
+    even_reason = (
+        "no L2"
+        if l2 is None
+        else f"{transfer.LOAD_OVERHEAD_SECONDS:g} s to begin / ({compare})"
+        if even is not None
+        else f"no gain: {compare}"
+    )
+    l1_tokens = gpu.tokens_in(ram.l1_gib * GIB, bytes_per_token=kv_all, unit_tokens=chunk)
+    l2_bytes = int(l2.capacity_gib * GIB * l2.usable) if l2 is not None else 0
+    return EngineFigures(
+        weights_per_gpu=Figure(
+            value=gpus.weights,
+            unit="bytes",
+            reason=f"{format_count(facts.parameters)} parameters x "
+            f"{gpus.weights * tp / facts.parameters:.2g} bytes / {tp} GPU{'s' if tp > 1 else ''}",
+        ),
+        kv_per_token=Figure(value=kv_model, unit="bytes/token", reason=kv_reason),
+        kv_per_token_per_gpu=Figure(
+            value=gpus.kv_per_gpu,
+            unit="bytes/token",
+            reason="one GPU holds all"
+            if tp == 1
+            else "whole on each GPU"
+            if facts.mla is not None
+            else f"{max(1, facts.kv_heads // tp)} of {facts.kv_heads} KV heads on each GPU",
+        ),
+        l0_tokens=Figure(value=gpus.l0_tokens, unit="tokens", reason=gpus.l0_reason),
+        l1_size=Figure(value=ram.l1_gib * GIB, unit="bytes", reason=f"GiB: {ram.l1_reason}"),
+        l1_tokens=Figure(
+            value=l1_tokens,
+            unit="tokens",
+            reason=f"{ram.l1_gib} GiB / {format_bytes(kv_all)} a token, in chunks of {chunk}",
+        ),
+        l2_tokens=Figure(
+            value=gpu.tokens_in(l2_bytes, bytes_per_token=kv_all, unit_tokens=chunk),
+            unit="tokens",
+            reason=l2.reason if l2 is not None else "no L2",
+        ),
+        prefill_rate=Figure(
+            value=round(prefill),
+            unit="tokens/s",
+            reason=f"{tp} x {given.instance.gpu.bf16_tflops:g} TFLOP/s x "
+            f"{transfer.MODEL_FLOPS_UTILIZATION:g} assumed / (2 x "
+            f"{format_count(facts.active_parameters)} parameters)",
+        ),
+        l2_load_rate=Figure(value=round(load), unit="bytes/s", reason=rate.reason)
+        if l2 is not None
+        else None,
+        break_even_tokens=None
+        if even is None
+        else Figure(value=even, unit="tokens", reason=even_reason),
+        break_even_reason=even_reason,
+        usd_per_hour=Figure(
+            value=round(usd.value * tp / given.instance.gpus, 4),
+            unit="USD/h",
+            reason=f"{tp} of {given.instance.gpus} GPUs of {given.group.instance_type}, "
+            f"{usd.reason}",
+        ),
+    )

@@ -1,0 +1,249 @@
+"""What one replica takes of GPUs and of its host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kascade.errors import Problem
+from kascade.sizing import gpu, host, pool
+from kascade.sizing.inputs import EngineInput
+from kascade.sizing.plan import (
+    ContainerSize,
+)
+from kascade.units import MIB, format_bytes, mib_to_gib
+
+BYTES_16_BIT: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSizing:
+    """What stands on each GPU of a replica."""
+
+    utilization: float
+    weights: int
+    kv_per_gpu: int
+    l0_tokens: int
+    l0_reason: str
+    max_model_len: int
+
+
+def check_parallelism(given: EngineInput) -> bool:
+    """Refuse tensor parallel sizes that the model or the node cannot take."""
+    facts, tp, model = given.facts, given.tp, given.model
+    if tp > given.instance.gpus:
+        given.refuse(
+            "tensor_parallel",
+            f"got {tp}, but {given.group.instance_type} has {given.instance.gpus} GPU"
+            f"{'s' if given.instance.gpus > 1 else ''}; a replica cannot span instances. Lower it "
+            "or choose a larger type",
+        )
+        return False
+    if facts.attention_heads % tp or (facts.kv_heads % tp and tp % facts.kv_heads):
+        fitting = [
+            n
+            for n in range(1, given.instance.gpus + 1)
+            if facts.attention_heads % n == 0
+            and (facts.kv_heads % n == 0 or n % facts.kv_heads == 0)
+        ]
+        given.refuse(
+            "tensor_parallel",
+            f"got {tp}, which does not divide the {facts.attention_heads} attention heads and "
+            f"{facts.kv_heads} KV heads of {model.model}; allowed on this type: "
+            f"{', '.join(map(str, fitting))}",
+        )
+        return False
+    return True
+
+
+def size_gpu(given: EngineInput) -> GpuSizing | None:
+    """Size weights and L0; None when the model does not fit."""
+    model, facts, tp = given.model, given.facts, given.tp
+    memory = given.instance.gpu.memory_mib * MIB
+    weights = gpu.weights_per_gpu(facts, tensor_parallel=tp, quantization=model.quantization)
+    kv = gpu.kv_bytes_per_token(facts, kv_cache_dtype=model.kv_cache_dtype, tensor_parallel=tp)
+    utilization = model.gpu_memory_utilization or gpu.gpu_memory_utilization(memory)
+    spare = memory * (1 - utilization)
+    if spare < gpu.LMCACHE_CONTEXT_BYTES:
+        most = gpu.gpu_memory_utilization(memory)
+        given.refuse(
+            "gpu_memory_utilization",
+            f"got {utilization}, which leaves {format_bytes(spare)} of GPU memory; the LMCache "
+            f"server's own context takes {format_bytes(gpu.LMCACHE_CONTEXT_BYTES)} of it. Use at "
+            f"most {most}",
+        )
+    if model.kv_cache_dtype == "fp8" and not given.instance.gpu.fp8:
+        given.warn(
+            "kv_cache_dtype",
+            f"{given.instance.gpu.name} has no fp8 arithmetic; vLLM converts in software",
+        )
+    if model.quantization == "fp8" and facts.weight_bytes_per_parameter < BYTES_16_BIT:
+        given.refuse(
+            "quantization",
+            f"the checkpoint of {model.model} is quantized already; leave the field out",
+        )
+    if model.max_batched_tokens < model.max_num_seqs:
+        given.refuse(
+            "max_batched_tokens",
+            f"got {model.max_batched_tokens}, less than max_num_seqs ({model.max_num_seqs}): vLLM "
+            "refuses that, since each request needs at least one token of a pass",
+            given.path("max_num_seqs"),
+        )
+    chunk_bytes = kv * given.config.cache.chunk_size
+    if given.config.cache.l2.kind == "curvine" and chunk_bytes > pool.BLOCK_SIZE_MB * MIB:
+        given.refuse(
+            "model",
+            f"one chunk of {given.config.cache.chunk_size} tokens of {model.model} is "
+            f"{format_bytes(chunk_bytes)} on each GPU, more than a Curvine block of "
+            f"{pool.BLOCK_SIZE_MB} MiB; lower cache.chunk_size",
+            ("cache", "chunk_size"),
+        )
+    activations = gpu.activation_bytes(
+        facts,
+        max_batched_tokens=model.max_batched_tokens,
+        max_num_seqs=model.max_num_seqs,
+        tensor_parallel=tp,
+    )
+    room = gpu.kv_pool_bytes(
+        gpu_memory_bytes=memory,
+        utilization=utilization,
+        weights=weights,
+        activations=activations,
+        tensor_parallel=tp,
+    )
+    tokens = gpu.tokens_in(room, bytes_per_token=kv, unit_tokens=given.config.cache.block_size)
+    taken = (
+        f"{format_bytes(weights)} of weights, {format_bytes(activations)} of activations and "
+        f"{format_bytes(gpu.CUDA_GRAPH_BYTES + gpu.communication_bytes(tp))} of CUDA graphs"
+        f"{' and NCCL buffers' if tp > 1 else ''}"
+    )
+    budget = f"{utilization:g} of {format_bytes(memory)}"
+    if tokens < given.config.cache.chunk_size:
+        given.refuse(
+            "model",
+            f"{model.model} does not fit {tp} x {given.instance.gpu.name}: {taken} on each GPU "
+            f"leave no room for KV blocks in {budget}. Raise tensor_parallel, quantize, lower "
+            "max_batched_tokens or choose a larger type",
+        )
+        return None
+    reason = f"({budget} - {taken}) / {format_bytes(kv)} a token"
+    longest = _max_model_len(given, tokens)
+    return GpuSizing(
+        utilization=utilization,
+        weights=weights,
+        kv_per_gpu=kv,
+        l0_tokens=tokens,
+        l0_reason=reason,
+        max_model_len=longest,
+    )
+
+
+def _max_model_len(given: EngineInput, l0_tokens: int) -> int:
+    limit, wanted = given.facts.context_limit, given.model.max_model_len
+    chunk = given.config.cache.chunk_size
+    if wanted is None:
+        return min(limit, l0_tokens // chunk * chunk)
+    if wanted > limit:
+        given.refuse(
+            "max_model_len",
+            f"got {wanted}; {given.model.model} takes at most {limit} tokens",
+            given.path("model"),
+        )
+    elif wanted < chunk:
+        given.refuse(
+            "max_model_len",
+            f"got {wanted}, less than one chunk of {chunk} tokens, so nothing would ever be "
+            "cached; raise it or lower cache.chunk_size",
+            ("cache", "chunk_size"),
+        )
+    elif wanted > l0_tokens:
+        given.refuse(
+            "max_model_len",
+            f"got {wanted}, but L0 holds {l0_tokens} tokens of this model on "
+            f"{given.tp} x {given.instance.gpu.name}, and vLLM does not start when one request "
+            f"cannot fit. Use at most {l0_tokens // chunk * chunk}, kv_cache_dtype: fp8 or more "
+            "GPUs",
+        )
+    return wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSizing:
+    """What stands in the host's RAM for one replica."""
+
+    l1_gib: int
+    l1_reason: str
+    engine: ContainerSize
+    server: ContainerSize
+    shm_mib: int
+    serde_workers: int
+
+
+def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizing | None:
+    """Size L1 and both containers; None when they do not fit."""
+    percentage = given.config.hyperpod.tiered_storage_percentage
+    share = host.host_share(
+        given.instance, gpus=given.tp, tiered_percentage=percentage, carried=carried
+    )
+    by_operator = given.model.mode == "operator"
+    if by_operator:
+        share = replace(
+            share,
+            ram_mib=share.ram_mib - host.OPERATOR_SIDECARS_MIB,
+            cpu_millis=share.cpu_millis - host.OPERATOR_SIDECARS_MILLIS,
+        )
+    shm = host.SHM_PER_GPU_MIB * given.tp
+    engine = host.engine_mib(given.tp)
+    room = host.l1_room_gib(share, given.tp)
+    wanted = given.config.cache.l1.capacity_gib
+    parts = (
+        f"{mib_to_gib(given.instance.allocatable_ram_mib):,.0f} GiB allocatable - "
+        f"{mib_to_gib(share.tiered_mib):,.1f} tiered storage - "
+        f"{mib_to_gib(share.daemon_mib):,.1f} daemons - "
+        f"{mib_to_gib(host.PAGE_CACHE_SPARE_MIB):,.0f} spare"
+    )
+    if given.tp != given.instance.gpus:
+        parts = f"({parts}) x {given.tp}/{given.instance.gpus} of the GPUs"
+    if by_operator:
+        parts += f" - {mib_to_gib(host.OPERATOR_SIDECARS_MIB):,.2g} the operator's sidecars"
+    parts += (
+        f" - {mib_to_gib(engine):,.0f} engine - {mib_to_gib(shm):,.0f} /dev/shm - "
+        f"{mib_to_gib(host.lmcache_mib(room, given.tp)) - max(room, 0):,.1f} LMCache itself"
+    )
+    if room < 1 or (wanted or 0) > room:
+        asked = f"{wanted} GiB of L1 are asked for" if wanted else "L1 needs at least 1 GiB"
+        place = ("cache", "l1", "capacity_gib") if wanted else given.path("instance_group")
+        given.problems.append(
+            Problem(
+                path=place,
+                message=f"the RAM of {given.group.instance_type} is overcommitted for "
+                f"{given.model.name}: {asked}, but {max(room, 0)} GiB are left ({parts}). Lower "
+                "cache.l1.capacity_gib or hyperpod.tiered_storage_percentage, or choose a type "
+                "with more RAM",
+                also_reads=(
+                    *given.read_paths,
+                    ("hyperpod", "tiered_storage_percentage"),
+                    ("cache", "l1"),
+                ),
+            )
+        )
+        return None
+    server_cpu = host.LMCACHE_CPU_MILLIS + host.LMCACHE_CPU_PER_GPU_MILLIS * given.tp
+    engine_cpu = min(share.cpu_millis - server_cpu, host.ENGINE_CPU_PER_GPU_MILLIS * given.tp)
+    if engine_cpu < host.ENGINE_MIN_CPU_MILLIS:
+        given.refuse(
+            "instance_group",
+            f"{given.group.instance_type} leaves {max(0, share.cpu_millis)} thousandths of a CPU "
+            f"to {given.model.name} after its daemons; {server_cpu + host.ENGINE_MIN_CPU_MILLIS} "
+            "are needed. Choose a type with more vCPUs",
+        )
+        return None
+    l1 = wanted or room
+    return HostSizing(
+        l1_gib=l1,
+        l1_reason=f"as configured, of {room} GiB possible" if wanted else parts,
+        engine=ContainerSize(cpu_millis=engine_cpu, memory_mib=engine + shm),
+        server=ContainerSize(cpu_millis=server_cpu, memory_mib=host.lmcache_mib(l1, given.tp)),
+        shm_mib=shm,
+        serde_workers=host.serde_workers(share),
+    )
