@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,7 +15,9 @@ from tests.e2e.disk import chunk_files
 from tests.e2e.replicas import (
     attempt,
     compute_and_store,
+    container,
     counter,
+    hits_of,
     in_background,
     prompt,
     wait_for_hits,
@@ -55,10 +58,21 @@ def test_a_hung_read_is_held_until_the_routers_deadline(
     assert held.answer is None
     assert DEADLINE_SECONDS <= held.seconds < DEADLINE_SECONDS + 10
     assert [outcome.error for outcome in meanwhile] == ["", ""]
-    seconds = wait_for_hits(system, other, "after the hung read")
     measured("a read hangs, its client has an error after", f"{held.seconds:.1f} s")
     measured("a read hangs, others meanwhile", f"2 of 2, {worst(meanwhile):.1f} s at most")
-    measured("a read hangs, hits again after", f"{seconds:.1f} s")
+
+    # LMCache 0.5.6 does not get over it, although the read has ended.
+    text = prompt("after the hung read", 2600)
+    computed = compute_and_store(system, one, text)
+    answer, hits = hits_of(system, other, text)
+    assert answer.token_ids == computed.token_ids
+    measured("a read hung, taken from L2 by that replica afterwards", f"{hits:.0f} tokens")
+    server = container(system, other, "lmcache")
+    restarts = server.restarts
+    server.signal_all(signal.SIGKILL)
+    wait_for_restart(system, server, restarts)
+    seconds = wait_for_hits(system, other, "after the restart")
+    measured("a read hung, hits again after a restart of its cache server", f"{seconds:.1f} s")
 
 
 def reads(replica: Replica) -> float:
