@@ -17,6 +17,7 @@ from kascade.sizing.plan import DoorPlan
 from tests.contract.pods import containers
 from tests.contract.test_tenancy import CONFIG, job_of
 from tools import nginx
+from tools.debian import NoProgramError
 from tools.outputs import Document, Outputs
 from tools.servers import Server, free_ports
 
@@ -84,7 +85,7 @@ def row(
 ) -> Iterator[Row]:
     try:
         program = nginx.program()
-    except nginx.NoNginxError as error:
+    except NoProgramError as error:
         pytest.fail(f"the doors were NOT tried: {error}", pytrace=False)
     whole = plan(CONFIG)
     objects = [document for _, document in synthesized(CONFIG).objects()]

@@ -13,9 +13,10 @@ import pytest
 from kascade import KascadeError
 from tests.e2e.replicas import Measured
 from tools import engine_env
+from tools.debian import NoProgramError
 from tools.local.substitutions import NOT_CARRIED_OVER, SUBSTITUTIONS, differences
 from tools.local.system import Deployment, LocalSystem, running
-from tools.prometheus import NoPrometheusError, programs
+from tools.prometheus import programs
 
 CONFIG = Path(__file__).parents[2] / "config" / "laptop.yaml"
 LONGEST_SECONDS = 1800
@@ -58,7 +59,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     try:
         engine_env.main()
         programs()
-    except (NoPrometheusError, KascadeError, OSError) as error:
+    except (NoProgramError, KascadeError, OSError) as error:
         msg = f"The engines were NOT started. {error}"
         raise pytest.UsageError(msg) from None
 

@@ -26,9 +26,10 @@ from kascade.bench.tiers import Served, served
 from kascade.errors import EXIT_INVALID, KascadeError
 from kascade.programs.verify.client import UnreachableError, get_text
 from tools import engine_env
+from tools.debian import NoProgramError
 from tools.local.substitutions import NOT_CARRIED_OVER, NOT_STARTED, SUBSTITUTIONS
 from tools.local.system import Deployment, LocalError, LocalSystem
-from tools.prometheus import NoPrometheusError, programs
+from tools.prometheus import programs
 from tools.servers import ServerError
 
 STATE: Final = Path(".kascade") / "demo"
@@ -52,7 +53,7 @@ def main(argv: list[str]) -> int:
         plan_file(config)
         with _alone():
             return _run(config, console)
-    except (KascadeError, NoPrometheusError, OSError) as error:
+    except (KascadeError, NoProgramError, OSError) as error:
         print(error, file=sys.stderr)
         return EXIT_INVALID
     except (ServerError, subprocess.CalledProcessError) as error:

@@ -12,7 +12,8 @@ from typing import Final
 from constructs import Construct
 
 from kascade.kube._labels import labels, selector
-from kascade.kube._objects import Fields, Metadata, add_object
+from kascade.kube._objects import Fields, Metadata
+from kascade.kube._volumes import add_static_volume
 from kascade.kube.classes import WEIGHTS_STORAGE_CLASS
 from kascade.sizing.plan import BucketVolumePlan, EnginePlan
 
@@ -23,9 +24,6 @@ TOKEN_KEY: Final = "token"  # noqa: S105 - the name of a field, not a secret
 
 _VOLUME: Final = "weights"
 _MOUNT: Final = "/weights"
-
-_CAPACITY: Final = "1Ti"
-"""S3 has none, but the API wants one, equal in volume and claim."""
 
 
 class BucketWeights(Construct):
@@ -46,49 +44,18 @@ class BucketWeights(Construct):
         written = labels(selector(name="weights", instance=bucket.engine, component="weights"))
         claim = Metadata(name=bucket.name, namespace=bucket.claim_namespace, labels=written)
         name = f"{bucket.claim_namespace}-{bucket.name}"
-        add_object(
+        add_static_volume(
             self,
-            api_version="v1",
-            kind="PersistentVolume",
-            meta=Metadata(name=name, labels=written),
-            body={
-                "spec": {
-                    "capacity": {"storage": _CAPACITY},
-                    "accessModes": ["ReadOnlyMany"],
-                    "persistentVolumeReclaimPolicy": "Retain",
-                    "storageClassName": "",
-                    "volumeMode": "Filesystem",
-                    "mountOptions": mount_options(bucket),
-                    # Bound to this claim and to no other.
-                    "claimRef": {
-                        "apiVersion": "v1",
-                        "kind": "PersistentVolumeClaim",
-                        "namespace": claim.namespace,
-                        "name": claim.name,
-                    },
-                    "csi": {
-                        "driver": DRIVER,
-                        # Of two volumes with one handle, Kubernetes would mount only the first.
-                        "volumeHandle": name,
-                        "readOnly": True,
-                        "volumeAttributes": volume_attributes(bucket),
-                    },
-                }
-            },
-        )
-        add_object(
-            self,
-            api_version="v1",
-            kind="PersistentVolumeClaim",
-            meta=claim,
-            body={
-                "spec": {
-                    "accessModes": ["ReadOnlyMany"],
-                    # Empty, or the cluster's default class would provision another volume.
-                    "storageClassName": "",
-                    "volumeName": name,
-                    "resources": {"requests": {"storage": _CAPACITY}},
-                }
+            name=name,
+            claim=claim,
+            access_mode="ReadOnlyMany",
+            mount_options=mount_options(bucket),
+            csi={
+                "driver": DRIVER,
+                # Of two volumes with one handle, Kubernetes would mount only the first.
+                "volumeHandle": name,
+                "readOnly": True,
+                "volumeAttributes": volume_attributes(bucket),
             },
         )
 

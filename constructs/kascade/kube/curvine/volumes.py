@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from constructs import Construct
 
 from kascade.kube._labels import labels
-from kascade.kube._objects import Fields, Metadata, add_object
+from kascade.kube._objects import Fields, Metadata
+from kascade.kube._volumes import add_static_volume
 from kascade.kube.curvine.csi import DRIVER
 from kascade.kube.curvine.names import CurvineNames
 from kascade.sizing.plan import CurvinePlan, CurvineVolumePlan
-
-_CAPACITY: Final = "1Ti"
-"""The driver enforces no capacity, but the API wants one, equal in volume and claim. What an engine
-may write is bounded by its LMCache server."""
 
 
 class CurvineVolume(Construct):
@@ -46,48 +41,18 @@ class CurvineVolume(Construct):
         written = labels(CurvineNames(curvine).selector("volume"))
         name = f"{curvine.cluster_id}-{volume.name}"
         claim = Metadata(name=volume.name, namespace=volume.claim_namespace, labels=written)
-        add_object(
+        # No capacity is enforced; what an engine may write is bounded by its LMCache server.
+        add_static_volume(
             self,
-            api_version="v1",
-            kind="PersistentVolume",
-            meta=Metadata(name=name, labels=written),
-            body={
-                "spec": {
-                    "capacity": {"storage": _CAPACITY},
-                    "accessModes": ["ReadWriteMany"],
-                    "persistentVolumeReclaimPolicy": "Retain",
-                    "storageClassName": "",
-                    "volumeMode": "Filesystem",
-                    # Bound to this claim and to no other.
-                    "claimRef": {
-                        "apiVersion": "v1",
-                        "kind": "PersistentVolumeClaim",
-                        "namespace": claim.namespace,
-                        "name": claim.name,
-                    },
-                    "csi": {
-                        "driver": DRIVER,
-                        # A handle of the form a@b@c is taken for one the driver made itself,
-                        # and its mount is then torn down at zero references.
-                        "volumeHandle": name,
-                        "volumeAttributes": mount_attributes(curvine, volume),
-                    },
-                }
-            },
-        )
-        add_object(
-            self,
-            api_version="v1",
-            kind="PersistentVolumeClaim",
-            meta=claim,
-            body={
-                "spec": {
-                    "accessModes": ["ReadWriteMany"],
-                    # Empty, or the cluster's default class would provision another volume.
-                    "storageClassName": "",
-                    "volumeName": name,
-                    "resources": {"requests": {"storage": _CAPACITY}},
-                }
+            name=name,
+            claim=claim,
+            access_mode="ReadWriteMany",
+            csi={
+                "driver": DRIVER,
+                # A handle of the form a@b@c is taken for one the driver made itself,
+                # and its mount is then torn down at zero references.
+                "volumeHandle": name,
+                "volumeAttributes": mount_attributes(curvine, volume),
             },
         )
 
