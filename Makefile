@@ -25,7 +25,7 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
   controlplane engine-env bench-env pins clean
 
 help: ## print the verbs
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff, deploy and demo (default: $(CONFIG))"
 	@echo "  KUBERNETES=1.36 chooses the server of rehearse and controlplane (default: $(KUBERNETES));"
 	@echo "  REHEARSAL_KUBECONFIG=PATH offers rehearse an empty cluster instead of one of its own"
@@ -69,7 +69,7 @@ e2e-long: .venv/dev ## the same system again, for what mostly waits: the faults 
 janitor-soak: .venv/dev ## ten minutes of the janitor beside writers, 100,000 files; ARGS="--minutes 60" for longer
 	@$(RUN) -m tools.janitor_soak $(ARGS)
 
-demo: .venv/dev ## the same, kept up for a look: its URL and a live table of tokens per tier (config/laptop.yaml unless CONFIG is given)
+demo: .venv/dev ## the system of e2e, kept up for a look: its URL and a live table of tokens per tier (config/laptop.yaml unless CONFIG is given)
 	@$(RUN) -m tools.local.demo $(if $(filter file,$(origin CONFIG)),config/laptop.yaml,$(QUOTED))
 
 lint: .venv/dev ## style and common mistakes

@@ -76,7 +76,8 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
         yield Problem(
             path=("account",),
             message=f"there is none, but {source} says that {_shown(lock['account'])} is deployed, "
-            "and without it a deployment goes to whichever account is active; write it down again",
+            "and without it a deployment goes to whichever account is active; put it back, in "
+            "quotes",
         )
     for path, reason in FIXED.items():
         field = format_path(path)

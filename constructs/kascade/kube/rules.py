@@ -118,7 +118,10 @@ _REST_OF_BASELINE: Final = (
 
 
 class OneHostDirectory(Construct):
-    """What Pod Security level "baseline" refuses, but for one directory of the host, read-only."""
+    """What Pod Security level "baseline" refuses, but for one directory of the host, read-only.
+
+    Not its rules on SELinux, AppArmor and Windows, which matter to no node here.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, *, namespace: str, path: str) -> None:
         """Add the rule.

@@ -70,7 +70,7 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
             Problem(
                 path=("kubernetes", "admin_role_arns"),
                 message="no role may enter the cluster, so nobody can use kubectl"
-                + _secrets_to_make(draft)
+                + _to_make_by_hand(draft)
                 + "; name one",
             )
         )
@@ -180,7 +180,12 @@ def _of_the_janitor(draft: Draft) -> None:
         )
 
 
-def _secrets_to_make(draft: Draft) -> str:
-    secrets = {m.huggingface_token_secret for m in draft.config.models}
-    names = ", ".join(sorted(name for name in secrets if name))
-    return f", nor make the Secret {names} in namespace {draft.config.name}" if names else ""
+def _to_make_by_hand(draft: Draft) -> str:
+    l2, models = draft.config.cache.l2, draft.config.models
+    secrets = {m.huggingface_token_secret for m in models if m.huggingface_token_secret}
+    claims = {m.weights.name for m in models if m.weights.kind == "claim"}
+    if l2.kind == "directory":
+        claims.add(l2.claim)
+    things = [f"the Secret {name}" for name in sorted(secrets)]
+    things += [f"the claim {name}" for name in sorted(claims)]
+    return f", nor make {', '.join(things)} in namespace {draft.config.name}" if things else ""

@@ -50,7 +50,7 @@ def managed_share(instance: InstanceType, *, percentage: int, gpus: int) -> L2Sh
         # HyperPod says neither what its daemon keeps for itself nor when it evicts.
         usable=1.0,
         reason=f"{percentage} % of {instance.ram_gib} GiB of a node's RAM x "
-        f"{_of_gpus(gpus, instance.gpus)}, less what the daemon keeps for itself",
+        f"{_of_gpus(gpus, instance.gpus)}; what the daemon keeps of it is not known",
         mount_limit=None,
     )
 

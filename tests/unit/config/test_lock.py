@@ -172,7 +172,7 @@ def test_an_account_stays_written_down(config: Path) -> None:
     config.write_text(yaml.safe_dump(content, sort_keys=False))
     (sentence,) = sentences(config)
     assert "account: there is none, but " in sentence
-    assert "write it down again" in sentence
+    assert "put it back, in quotes" in sentence
 
 
 def test_a_broken_field_is_not_reported_twice(config: Path) -> None:
