@@ -13,7 +13,7 @@ import yaml
 from kascade import InvalidConfigError, plan_file
 from kascade.catalog.images import IMAGES
 from kascade.catalog.instances import INSTANCES
-from kascade.sizing import planner
+from kascade.sizing import advice, draft
 
 Edit = Callable[[dict[str, Any]], object]
 
@@ -975,7 +975,7 @@ def test_versions_that_never_ran_together_are_refused(
 ) -> None:
     """What an upgrade of the catalog meets before anybody has run the pair."""
     newer = dataclasses.replace(IMAGES["engine"], carries={"vllm": "0.33.0", "lmcache": "0.5.6"})
-    monkeypatch.setattr(planner, "IMAGES", {**IMAGES, "engine": newer})
+    monkeypatch.setattr(advice, "IMAGES", {**IMAGES, "engine": newer})
     (problem,) = problems_of(write(tmp_path, base()))
     assert re.search(
         r"images: the catalog's images carry vllm 0\.33\.0, lmcache 0\.5\.6, which were never run "
@@ -993,7 +993,7 @@ def test_a_router_of_another_version_counts_only_while_it_is_the_catalogs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newer = dataclasses.replace(IMAGES["router"], carries={"vllm-router": "9.9.9"})
-    monkeypatch.setattr(planner, "IMAGES", {**IMAGES, "router": newer})
+    monkeypatch.setattr(advice, "IMAGES", {**IMAGES, "router": newer})
     (problem,) = problems_of(write(tmp_path, base()))
     assert "vllm-router 9.9.9" in problem
     plan_file(write(tmp_path, base() | {"images": {"router": "example.com/router:1"}}))
@@ -1002,7 +1002,7 @@ def test_a_router_of_another_version_counts_only_while_it_is_the_catalogs(
 def test_more_pods_than_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # No catalogued type is that tight today, so one is made tighter.
     tight = dataclasses.replace(INSTANCES["ml.g6e.4xlarge"], max_pods=8)
-    monkeypatch.setattr(planner, "INSTANCES", {**INSTANCES, "ml.g6e.4xlarge": tight})
+    monkeypatch.setattr(draft, "INSTANCES", {**INSTANCES, "ml.g6e.4xlarge": tight})
     (problem,) = problems_of(write(tmp_path, base()))
     assert re.search(
         r"instance_groups\[0\]\.instance_type: .* has 8 pod slots .* but 9 daemons and 1 engines",
