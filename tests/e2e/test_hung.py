@@ -30,6 +30,9 @@ from tools.local.system import LocalSystem
 
 Measure = Callable[[str, str], None]
 
+REQUESTS = 12
+"""So many that not all go to one engine, but for one run in two thousand."""
+
 DEADLINE_SECONDS = 15
 """In place of the ten minutes that a request may take by default."""
 
@@ -44,21 +47,22 @@ def test_a_hung_read_is_held_until_the_routers_deadline(
     text = prompt("hung read", 2600)
     computed = compute_and_store(system, one, text)
     with impatient_router(system), hanging(min(chunk_files(system) - known)):
-        # By turns: one of the two has the prompt in L0, the other one has to read it.
-        pool, pending = in_background([partial(attempt, system, router, text)] * 2)
+        # At random: one of the two engines has the prompt in L0, the other one has to read it.
+        pool, pending = in_background([partial(attempt, system, router, text)] * REQUESTS)
         with pool:
-            system.wait_for(lambda: reads(other) == 1, "the read is seen to be open", seconds=10)
+            system.wait_for(lambda: reads(other) >= 1, "the read is seen to be open", seconds=10)
             meanwhile = [
                 attempt(system, replica.engine_url, prompt(f"beside {replica.name}", 600))
                 for replica in (one, other)
             ]
-            served, held = sorted((one.result() for one in pending), key=lambda o: o.seconds)
-    assert served.answer is not None, served.error
-    assert served.answer.token_ids == computed.token_ids
-    assert held.answer is None
-    assert DEADLINE_SECONDS <= held.seconds < DEADLINE_SECONDS + 10
+            outcomes = [request.result() for request in pending]
+    served = [outcome.answer for outcome in outcomes if outcome.answer is not None]
+    held = [outcome.seconds for outcome in outcomes if outcome.answer is None]
+    assert served, [outcome.error for outcome in outcomes]
+    assert all(answer.token_ids == computed.token_ids for answer in served)
+    assert DEADLINE_SECONDS <= min(held) <= max(held) < DEADLINE_SECONDS + 10
     assert [outcome.error for outcome in meanwhile] == ["", ""]
-    measured("a read hangs, its client has an error after", f"{held.seconds:.1f} s")
+    measured("a read hangs, its client has an error after", f"{max(held):.1f} s")
     measured("a read hangs, others meanwhile", f"2 of 2, {worst(meanwhile):.1f} s at most")
 
     # LMCache 0.5.6 does not get over it, although the read has ended.
@@ -82,12 +86,12 @@ def reads(replica: Replica) -> float:
 
 @contextmanager
 def impatient_router(system: LocalSystem) -> Iterator[None]:
-    """Let the router ask its engines by turns, and give no request long."""
+    """Let the router ask either engine, and give no request long."""
     (router,) = (
         pod.containers["router"] for pod in system.pods.values() if "router" in pod.containers
     )
     rendered = router.container
-    changed = {"--policy": "round_robin", "--request-timeout-secs": str(DEADLINE_SECONDS)}
+    changed = {"--policy": "random", "--request-timeout-secs": str(DEADLINE_SECONDS)}
     kept = [word for word in rendered.argv if word.partition("=")[0] not in changed]
     wanted = replace(rendered, argv=(*kept, *(f"{flag}={v}" for flag, v in changed.items())))
     _run(system, router, wanted)
