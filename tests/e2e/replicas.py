@@ -215,6 +215,12 @@ def generating(system: LocalSystem, before: dict[str, float]) -> Replica:
     return found[0]
 
 
+def healthy_engines(system: LocalSystem) -> int:
+    """Return how many engines the router would send a request to."""
+    body = get_json(f"{system.target.router_url}/readiness")
+    return int(body["healthy_workers"])
+
+
 def worst(outcomes: list[Outcome]) -> float:
     """Seconds of the slowest."""
     return max(outcome.seconds for outcome in outcomes)

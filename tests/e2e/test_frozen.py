@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from kascade.programs.verify.client import get_json
 from tests.e2e.replicas import (
     ask,
     attempt,
     container,
     generated,
     generating,
+    healthy_engines,
     in_background,
     prompt,
     was_down,
@@ -51,9 +51,3 @@ def test_a_frozen_engine_is_left_out_and_ended(system: LocalSystem, measured: Me
     measured("engine frozen, what it had taken", f"{ended} after {held.seconds:.1f} s")
     measured("engine frozen, left out by the router after", f"{left_out:.1f} s")
     measured("engine frozen, others from then on", f"5 of 5, {worst(meanwhile):.1f} s at most")
-
-
-def healthy_engines(system: LocalSystem) -> int:
-    """Return how many engines the router would send a request to."""
-    body = get_json(f"{system.target.router_url}/readiness")
-    return int(body["healthy_workers"])

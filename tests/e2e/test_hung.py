@@ -17,6 +17,7 @@ from tests.e2e.replicas import (
     compute_and_store,
     container,
     counter,
+    healthy_engines,
     hits_of,
     in_background,
     prompt,
@@ -105,7 +106,8 @@ def _run(system: LocalSystem, router: RunningContainer, container: Container) ->
     restarts = router.restarts
     router.replace(container)
     wait_for_restart(system, router, restarts)
-    system.wait_until_ready()
+    # It is ready as soon as it knows one.
+    system.wait_for(lambda: healthy_engines(system) == 2, "the router knows both", seconds=30)
 
 
 @contextmanager
