@@ -106,7 +106,8 @@ def _run(system: LocalSystem, router: RunningContainer, container: Container) ->
     restarts = router.restarts
     router.replace(container)
     wait_for_restart(system, router, restarts)
-    # It is ready as soon as it knows one.
+    system.wait_for(lambda: system.router.ready, "the router is ready", seconds=30)
+    # Which it is as soon as it knows one.
     system.wait_for(lambda: healthy_engines(system) == 2, "the router knows both", seconds=30)
 
 
