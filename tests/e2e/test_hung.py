@@ -60,7 +60,7 @@ def test_a_hung_read_is_held_until_the_routers_deadline(
             outcomes = [request.result() for request in pending]
     served = [outcome.answer for outcome in outcomes if outcome.answer is not None]
     held = [outcome.seconds for outcome in outcomes if outcome.answer is None]
-    assert served, [outcome.error for outcome in outcomes]
+    assert held
     assert all(answer.token_ids == computed.token_ids for answer in served)
     assert DEADLINE_SECONDS <= min(held) <= max(held) < DEADLINE_SECONDS + 10
     assert [outcome.error for outcome in meanwhile] == ["", ""]
