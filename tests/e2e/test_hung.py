@@ -67,7 +67,7 @@ def test_a_hung_read_is_held_until_the_routers_deadline(
     measured("a read hangs, its client has an error after", f"{max(held):.1f} s")
     measured("a read hangs, others meanwhile", f"2 of 2, {worst(meanwhile):.1f} s at most")
 
-    # LMCache 0.5.6 does not get over it, although the read has ended.
+    # LMCache 0.5.6 got over it in one run and not in another; a restart of its server mends it.
     text = prompt("after the hung read", 2600)
     computed = compute_and_store(system, one, text)
     answer, hits = hits_of(system, other, text)
