@@ -114,7 +114,7 @@ def parse_lock(content: Mapping[object, object]) -> Lock:
     Raises:
         ValueError: It is no lock, with every reason.
     """
-    kinds = {format_path(path): kind for path, kind in _KINDS.items()}
+    kinds = {format_path(path): _KINDS[path] for path in FIXED}
     wrong = [f"there is no field {key!r}" for key in content if key not in kinds]
     wrong += [
         f"{format_path(path)} is missing" for path in _ALWAYS if format_path(path) not in content

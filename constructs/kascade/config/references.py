@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kascade.config.model import DirectoryConfig, ModelConfig, ServingConfig
+from kascade.config.model import ClaimWeights, DirectoryConfig, ModelConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem, format_path
 
 KEY_SECRET = "kv-cache-key"  # noqa: S105  (the Secret's name, not its content)
@@ -40,12 +40,13 @@ def check_references(config: ServingConfig) -> Iterator[Problem]:
 
 
 def _claim(config: ServingConfig, model: ModelConfig, path: ConfigPath) -> Iterator[Problem]:
-    l2 = config.cache.l2
-    same = isinstance(l2, DirectoryConfig) and model.weights.kind == "claim"
-    if same and l2.claim == model.weights.name:  # type: ignore[union-attr]
+    l2, weights = config.cache.l2, model.weights
+    if not isinstance(l2, DirectoryConfig) or not isinstance(weights, ClaimWeights):
+        return
+    if l2.claim == weights.name:
         yield Problem(
             path=(*path, "weights", "name"),
-            message=f"{model.weights.name!r} is the claim of L2, too, so whoever mounts the "  # type: ignore[union-attr]
+            message=f"{weights.name!r} is the claim of L2, too, so whoever mounts the "
             "weights could read every model's cached blocks; make a second claim, of the same "
             "file system if you like",
             also_reads=(("cache", "l2", "claim"),),

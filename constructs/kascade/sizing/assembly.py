@@ -153,7 +153,7 @@ def _cluster(
         tiered_storage_percentage=config.hyperpod.tiered_storage_percentage,
         node_recovery=config.hyperpod.node_recovery,
         nvme_mount=config.hyperpod.nvme_mount,
-        cache_host_path=f"{config.hyperpod.nvme_mount}/kascade/{config.name}",
+        cache_host_path=draft.cache_host_path,
         weights=_weights_in_s3(draft),
         log_retention_days=config.kubernetes.log_retention_days,
     )

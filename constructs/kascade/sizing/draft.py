@@ -104,6 +104,11 @@ class Draft:
         name = self.config.name
         return Namespaces(serving=name, cache=f"{name}-cache", hyperpod="aws-hyperpod")
 
+    @property
+    def cache_host_path(self) -> str:
+        """Directory on the NVMe of each node that the pool lies in."""
+        return f"{self.config.hyperpod.nvme_mount}/kascade/{self.config.name}"
+
     def runs_on(self, model: ModelConfig, group: Group) -> bool:
         """Say whether a model runs on a group."""
         return model.instance_group in {None, group.config.name}

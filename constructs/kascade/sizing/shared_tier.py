@@ -118,7 +118,7 @@ def curvine_plan(
         worker_rpc_port=8997,
         worker_web_port=9001,
         fuse_web_port=9002,
-        host_path=f"{draft.config.hyperpod.nvme_mount}/kascade/{draft.config.name}",
+        host_path=draft.cache_host_path,
         nvme_mount=draft.config.hyperpod.nvme_mount,
         reserved_gb=l2.reserved_gib_per_node,
         workers=tuple(

@@ -61,8 +61,8 @@ def directory_share(settings: DirectoryConfig, *, gpus: int, all_gpus: int) -> L
     Args:
         settings: The configuration's block.
         gpus: GPUs of the engine.
-        all_gpus: GPUs of all groups. Not the number of engines: another number of replicas must
-            not change an engine's arguments and so restart it (decision 8).
+        all_gpus: GPUs of all groups that a model runs on. Not the number of engines: another number
+            of replicas must not change an engine's arguments and so restart it (decision 8).
     """
     read = settings.read_mib_per_second
     return L2Share(
