@@ -22,6 +22,7 @@ from kascade.sizing.plan import AddonPlan, ClusterPlan, SystemGroupPlan
 
 _EBS_ADDON: Final = "aws-ebs-csi-driver"
 _KMS_WINDOW_DAYS: Final = 30
+_ISOLATED: Final = "@aws-cdk/aws-eks:isolatedSubnetsForKubectlPrivateSubnets"
 _LAMBDA_VPC_ACTIONS: Final = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:CreateNetworkInterface",
@@ -125,6 +126,9 @@ class ServingEksCluster(Construct):
         )
         cluster.node.default_child.node.add_dependency(control_plane_log)  # type: ignore[union-attr]
         self._tame_kubectl_provider(cluster, handler_log.log_group_name)
+        cdk.Annotations.of(cluster).acknowledge_warning(
+            _ISOLATED, "A plan without NAT names every endpoint (kascade.catalog.endpoints)."
+        )
         return cluster
 
     def _make_kubectl_role(self, log_group_arn: str) -> iam.Role:

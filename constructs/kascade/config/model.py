@@ -244,9 +244,10 @@ class NetworkConfig(Block):
         description="Address space of the VPC, /16 to /20. Cannot be changed during the life of a "
         "deployment.",
     )
-    nat: Literal["one", "per_zone"] = Field(
+    nat: Literal["one", "per_zone", "none"] = Field(
         default="one",
-        description="Ways out to the internet: one NAT gateway in all, or one in each zone.",
+        description="Ways out to the internet: one NAT gateway in all, one in each zone, or none. "
+        "With none, images come from ECR of the same region and weights from S3 or a claim.",
     )
     flow_log_retention_days: LogRetention = Field(
         default=30, description="Days that flow logs are kept."

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from kascade.catalog.endpoints import BUSY_ENDPOINTS, CLOSED_ENDPOINTS
 from kascade.catalog.instances import PRICE_REGION
 from kascade.catalog.kubernetes import ADDONS
 from kascade.sizing import host, network, operated
@@ -47,9 +48,6 @@ SYSTEM_USD_PER_HOUR: Final = MappingProxyType(
 
 EKS_USD_PER_HOUR: Final = 0.10
 """EKS control plane in standard support, AWS price page."""
-
-BUSY_ENDPOINTS: Final = ("ecr.api", "ecr.dkr", "eks-auth", "logs", "sts")
-"""Worth their price beside NAT: image pulls, logs and credentials."""
 
 ROUTER_BASE_MIB: Final = 256
 
@@ -117,16 +115,16 @@ def _taint_keys(draft: Draft) -> tuple[str, ...]:
 
 def _network(draft: Draft) -> NetworkPlan:
     config = draft.config
-    nat = {"one": 1, "per_zone": len(config.zones)}[config.network.nat]
+    nat = {"none": 0, "one": 1, "per_zone": len(config.zones)}[config.network.nat]
     subnets = network.cut(config.network.vpc_cidr, zones=len(config.zones))
     return NetworkPlan(
         vpc_cidr=config.network.vpc_cidr,
         zones=config.zones,
         nat_gateways=nat,
         private_cidrs=subnets.private,
-        public_cidrs=subnets.public,
+        public_cidrs=subnets.public if nat else (),
         collector_cidrs=subnets.collector if config.observability.enabled else (),
-        interface_endpoints=BUSY_ENDPOINTS,
+        interface_endpoints=BUSY_ENDPOINTS if nat else tuple(sorted(CLOSED_ENDPOINTS)),
         flow_log_retention_days=config.network.flow_log_retention_days,
     )
 
