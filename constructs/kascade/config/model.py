@@ -49,6 +49,12 @@ _IP_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 _OTHER_BUCKETS = ("--x-s3", "-s3alias", "--ol-s3", ".mrap", "--table-s3")
 _FOLDERS = re.compile(r"(?!\.)[\w.=+-]{1,200}(/(?!\.)[\w.=+-]{1,200}){0,9}", re.ASCII)
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}")
+_SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
+_VPC = re.compile(r"vpc-[0-9a-f]{8,17}")
+_SECURITY_GROUP = re.compile(r"sg-[0-9a-f]{8,17}")
+_EKS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_ADDON = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
+_HYPERPOD_ARN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:cluster/[a-z0-9]{12}")
 _VPC_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
 
@@ -208,8 +214,43 @@ class KyvernoConfig(Block):
     )
 
 
+BASE_ADDONS = (
+    "vpc-cni",
+    "kube-proxy",
+    "coredns",
+    "eks-pod-identity-agent",
+    "aws-ebs-csi-driver",
+)
+"""What every cluster here needs."""
+
+
+class ExistingEksConfig(Block):
+    """An EKS cluster of yours, with authentication mode API or API_AND_CONFIG_MAP."""
+
+    name: Annotated[str, _matching(_EKS_NAME, "the name of an EKS cluster")] = Field(
+        examples=["platform"], description="Its name."
+    )
+    security_group_id: Annotated[
+        str, _matching(_SECURITY_GROUP, "the id of a security group (sg-...)")
+    ] = Field(
+        examples=["sg-0123456789abcdef0"],
+        description="The cluster security group that EKS made (clusterSecurityGroupId).",
+    )
+    addons: tuple[Annotated[str, _matching(_ADDON, "the name of an EKS add-on")], ...] = Field(
+        default=BASE_ADDONS,
+        max_length=40,
+        description="EKS add-ons that it has; what is missing is added. Without this: the five "
+        "that every cluster here needs.",
+    )
+
+
 class KubernetesConfig(Block):
     """The EKS cluster."""
+
+    existing: ExistingEksConfig | None = Field(
+        default=None,
+        description="An EKS cluster that is there already; `version` says what it runs.",
+    )
 
     version: str = Field(
         default=DEFAULT_KUBERNETES_VERSION,
@@ -236,8 +277,42 @@ class KubernetesConfig(Block):
     )
 
 
+class SubnetConfig(Block):
+    """A subnet that is there already."""
+
+    id: Annotated[str, _matching(_SUBNET, "the id of a subnet (subnet-...)")] = Field(
+        examples=["subnet-0123456789abcdef0"], description="Its id."
+    )
+    cidr: Cidr = Field(examples=["10.1.0.0/19"], description="Its addresses.")
+
+
+class ExistingVpcConfig(Block):
+    """A VPC of yours. Its routes, endpoints and flow logs stay yours."""
+
+    vpc_id: Annotated[str, _matching(_VPC, "the id of a VPC (vpc-...)")] = Field(
+        examples=["vpc-0123456789abcdef0"], description="Its id."
+    )
+    private_subnets: tuple[SubnetConfig, ...] = Field(
+        min_length=2,
+        max_length=4,
+        description="Subnets of nodes and pods, one for each zone, in the order of `zones`.",
+    )
+    collector_subnets: tuple[SubnetConfig, ...] = Field(
+        default=(),
+        max_length=4,
+        description="Subnets of the metrics collector, likewise. Without them it gets the private "
+        "ones, and then every address in these may read the pods' metrics.",
+    )
+
+
 class NetworkConfig(Block):
     """The VPC."""
+
+    existing: ExistingVpcConfig | None = Field(
+        default=None,
+        description="A VPC that is there already. `vpc_cidr` then is the range of it that holds "
+        "these subnets.",
+    )
 
     vpc_cidr: Annotated[str, AfterValidator(_vpc_cidr)] = Field(
         default="10.0.0.0/16",
@@ -304,8 +379,25 @@ class InstanceGroupConfig(Block):
     )
 
 
+class ExistingHyperPodConfig(Block):
+    """A HyperPod cluster of yours; `instance_groups` then say what it has."""
+
+    cluster_arn: Annotated[
+        str, _matching(_HYPERPOD_ARN, "the ARN of a HyperPod cluster (arn:aws:sagemaker:...)")
+    ] = Field(
+        examples=["arn:aws:sagemaker:us-west-2:111122223333:cluster/0a1b2c3d4e5f"],
+        description="Its ARN.",
+    )
+
+
 class HyperPodConfig(Block):
     """HyperPod settings that all groups share."""
+
+    existing: ExistingHyperPodConfig | None = Field(
+        default=None,
+        description="A HyperPod cluster that is there already, with AWS's dependencies and device "
+        "plugins; only what serves is deployed.",
+    )
 
     node_recovery: Literal["Automatic", "None"] = Field(
         default="Automatic",

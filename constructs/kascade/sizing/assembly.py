@@ -9,6 +9,7 @@ from typing import Final
 from kascade.catalog.endpoints import BUSY_ENDPOINTS, CLOSED_ENDPOINTS
 from kascade.catalog.instances import PRICE_REGION
 from kascade.catalog.kubernetes import ADDONS
+from kascade.config.model import ExistingVpcConfig, ServingConfig
 from kascade.sizing import host, network, operated
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.fit import ROUTER_CPU_MILLIS
@@ -21,6 +22,8 @@ from kascade.sizing.plan import (
     CurvineL2Plan,
     DirectoryL2Plan,
     EnginePlan,
+    ExistingEksPlan,
+    ExistingVpcPlan,
     Figure,
     InstanceGroupPlan,
     L2Plan,
@@ -87,6 +90,7 @@ def assemble(
             efa_instance_types=cluster.efa_instance_types,
             taint_keys=_taint_keys(draft),
             host_directory=HOST_SHARED_MEMORY if config.cache.l2.kind == "managed" else None,
+            agents=cluster.makes_hyperpod,
         ),
         curvine=curvine_plan(draft, groups, engines),
         directories=directories_plan(draft, engines),
@@ -116,6 +120,8 @@ def _taint_keys(draft: Draft) -> tuple[str, ...]:
 def _network(draft: Draft) -> NetworkPlan:
     config = draft.config
     nat = {"none": 0, "one": 1, "per_zone": len(config.zones)}[config.network.nat]
+    if config.network.existing is not None:
+        return _existing_network(config, config.network.existing, nat)
     subnets = network.cut(config.network.vpc_cidr, zones=len(config.zones))
     return NetworkPlan(
         vpc_cidr=config.network.vpc_cidr,
@@ -129,18 +135,55 @@ def _network(draft: Draft) -> NetworkPlan:
     )
 
 
+def _existing_network(
+    config: ServingConfig, existing: ExistingVpcConfig, nat: int
+) -> NetworkPlan:
+    private = existing.private_subnets
+    collector = existing.collector_subnets or private if config.observability.enabled else ()
+    return NetworkPlan(
+        vpc_cidr=config.network.vpc_cidr,
+        zones=config.zones,
+        nat_gateways=nat,
+        private_cidrs=tuple(subnet.cidr for subnet in private),
+        public_cidrs=(),
+        collector_cidrs=tuple(subnet.cidr for subnet in collector),
+        interface_endpoints=(),
+        flow_log_retention_days=config.network.flow_log_retention_days,
+        existing=ExistingVpcPlan(
+            vpc_id=existing.vpc_id,
+            private_subnet_ids=tuple(subnet.id for subnet in private),
+            collector_subnet_ids=tuple(subnet.id for subnet in collector),
+        ),
+    )
+
+
+def _existing_cluster(config: ServingConfig) -> ExistingEksPlan | None:
+    eks, hyperpod = config.kubernetes.existing, config.hyperpod.existing
+    if eks is None:
+        return None
+    return ExistingEksPlan(
+        security_group_id=eks.security_group_id,
+        hyperpod_arn=hyperpod.cluster_arn if hyperpod else None,
+    )
+
+
 def _cluster(
     draft: Draft, groups: Mapping[str, Group], carried: Mapping[str, tuple[host.Daemon, ...]]
 ) -> ClusterPlan:
     config = draft.config
     system = config.kubernetes.system_group
     return ClusterPlan(
-        eks_name=config.name,
+        eks_name=config.kubernetes.existing.name if config.kubernetes.existing else config.name,
         hyperpod_name=config.name,
         kubernetes_version=config.kubernetes.version,
         public_access_cidrs=config.kubernetes.public_access_cidrs,
         admin_role_arns=config.kubernetes.admin_role_arns,
-        addons=_addons(config.kubernetes.version, s3_driver=bool(_weights_in_s3(draft))),
+        addons=tuple(
+            addon
+            for addon in _addons(config.kubernetes.version, s3_driver=bool(_weights_in_s3(draft)))
+            if config.kubernetes.existing is None
+            or addon.name not in config.kubernetes.existing.addons
+        ),
         system_group=SystemGroupPlan(
             instance_type=system.instance_type,
             count=system.count,
@@ -154,6 +197,7 @@ def _cluster(
         cache_host_path=draft.cache_host_path,
         weights=_weights_in_s3(draft),
         log_retention_days=config.kubernetes.log_retention_days,
+        existing=_existing_cluster(config),
     )
 
 

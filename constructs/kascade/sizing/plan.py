@@ -39,10 +39,38 @@ class Namespaces:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingVpcPlan:
+    """A VPC that somebody else made.
+
+    Attributes:
+        private_subnet_ids: One for each zone, in their order.
+        collector_subnet_ids: Likewise; empty without observability.
+    """
+
+    vpc_id: str
+    private_subnet_ids: tuple[str, ...]
+    collector_subnet_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingEksPlan:
+    """An EKS cluster that somebody else made.
+
+    Attributes:
+        security_group_id: The one that EKS made for it.
+        hyperpod_arn: HyperPod cluster that stands on it already, or None when one is made.
+    """
+
+    security_group_id: str
+    hyperpod_arn: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPlan:
     """VPC of one deployment.
 
     Attributes:
+        existing: The VPC to use, or None when one is made.
         nat_gateways: One per zone or one in all; 0 closes the network.
         private_cidrs: Subnets of nodes and pods, one for each zone, in the order of ``zones``.
         public_cidrs: Subnets of the NAT gateways, likewise.
@@ -60,6 +88,7 @@ class NetworkPlan:
     collector_cidrs: tuple[str, ...]
     interface_endpoints: tuple[str, ...]
     flow_log_retention_days: int
+    existing: ExistingVpcPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +179,7 @@ class ClusterPlan:
         nvme_mount: Where the instance's NVMe is mounted on the host.
         cache_host_path: Directory below it that the lifecycle script makes for Curvine.
         weights: What engines mount from S3; empty when no model does.
+        existing: The EKS cluster to use, or None when one is made.
     """
 
     eks_name: str
@@ -166,6 +196,12 @@ class ClusterPlan:
     cache_host_path: str
     weights: tuple[BucketAccess, ...]
     log_retention_days: int
+    existing: ExistingEksPlan | None = None
+
+    @property
+    def makes_hyperpod(self) -> bool:
+        """Whether the HyperPod cluster is made here, or is there already."""
+        return self.existing is None or self.existing.hyperpod_arn is None
 
     @property
     def gpu_instance_types(self) -> tuple[str, ...]:
@@ -188,6 +224,8 @@ class PlatformPlan:
     Attributes:
         host_directory: The one directory of the host that pods of the serving namespace may
             mount, and only to read; None where they may mount nothing of it.
+        agents: Whether HyperPod's agents, rights and device plugins are part of it; False where
+            a HyperPod cluster brought them.
     """
 
     namespaces: Namespaces
@@ -198,6 +236,7 @@ class PlatformPlan:
     efa_instance_types: tuple[str, ...]
     taint_keys: tuple[str, ...]
     host_directory: str | None = None
+    agents: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +283,7 @@ class CurvinePlan:
             cache miss instead of a hung request.
         block_size_mb: Curvine's own block size; holds one KV chunk.
         ttl_hours: Age at which Curvine deletes a file.
+        prepared: Whether a lifecycle script makes ``host_path``; else the worker's pod does.
     """
 
     namespace: str
@@ -272,6 +312,7 @@ class CurvinePlan:
     ttl_hours: int
     client_timeout_ms: int
     worker_policy: str
+    prepared: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
