@@ -25,7 +25,8 @@ FIXED: Final[Mapping[ConfigPath, str]] = {
     ("name",): _OLD_STACKS,
     ("region",): _OLD_STACKS,
     ("account",): _OLD_STACKS,
-    ("zones",): "HyperPod keeps the subnets it was made with",
+    ("zones",): "EKS and HyperPod keep the subnets of the first two, and each zone's addresses "
+    "follow from its place, so zones can only be added at the end",
     ("network", "vpc_cidr"): "CloudFormation would replace the VPC under all that is in it",
     ("cache", "l2", "masters"): "each master's journal names the members of its group",
 }
@@ -81,13 +82,20 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
         )
     for path, reason in FIXED.items():
         field = format_path(path)
-        if field in lock and field in wanted and lock[field] != wanted[field]:
+        if field in lock and field in wanted and not _kept(lock[field], wanted[field]):
             yield Problem(
                 path=path,
                 message=f"got {_shown(wanted[field])}, but {source} says that "
                 f"{_shown(lock[field])} is deployed, and that is fixed for life: {reason}. Go back "
                 "to it, or make another deployment from a copy of this file",
             )
+
+
+def _kept(locked: object, wanted: object) -> bool:
+    """Say whether a value is the deployed one; a list may have grown at its end."""
+    if isinstance(locked, list) and isinstance(wanted, list):
+        return wanted[: len(locked)] == locked
+    return locked == wanted
 
 
 _KINDS: Final[Mapping[ConfigPath, tuple[type, str]]] = {
@@ -135,9 +143,11 @@ def lock_text(config: ServingConfig, before: Lock) -> str:
     Args:
         config: The configuration, which ``check_lock`` has nothing against.
         before: The lock so far. Its values stay, also those that no longer matter, such as the
-            masters of a pool that was switched off: their volumes outlive it.
+            masters of a pool that was switched off: their volumes outlive it. Zones that were
+            added since are locked, too.
     """
-    values = {**locked_values(config), **before}
+    now = locked_values(config)
+    values = {**now, **before, "zones": now["zones"]}
     ordered = {field: values[field] for field in map(format_path, FIXED) if field in values}
     return _HEADER + yaml.safe_dump(ordered, sort_keys=False, default_flow_style=None)
 
