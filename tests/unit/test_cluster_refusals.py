@@ -78,7 +78,7 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
     "more than 20 types": (
         types(*(f"ml.x{n}.large" for n in range(21))),
         "instance_groups[0].instance_types",
-        r"got 21; at most 20",
+        r"got too many; at most 20 are allowed",
     ),
     "types with different GPU counts": (
         types("ml.g6e.4xlarge", "ml.g6e.12xlarge"),
@@ -93,14 +93,14 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
     "list too small for the model": (
         both(
             types("ml.g6e.8xlarge", "ml.g6e.xlarge"),
-            lambda c: c["models"][0].update(model="Qwen/Qwen2.5-14B-Instruct"),
+            hyperpod(tiered_storage_percentage=80),
         ),
         "models[0].instance_group",
         r"ml\.g6e\.8xlarge or ml\.g6e\.xlarge",
     ),
     "type list in mode operator": (
         both(
-            types("ml.g6e.4xlarge", "ml.g6e.8xlarge"),
+            types("ml.g6e.4xlarge", "ml.g6e.8xlarge", count=3),
             lambda c: c["models"][0].update(mode="operator"),
         ),
         "instance_groups[0].instance_types",
@@ -124,12 +124,12 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
     "unknown interface": (
         group(efa="ena"),
         "instance_groups[0].efa",
-        r"got 'ena'; allowed: 'none', 'efa', 'efa-only'",
+        r"got 'ena'; allowed: 'none', 'efa' or 'efa-only'",
     ),
     "three threads a core": (
         group(threads_per_core=3),
         "instance_groups[0].threads_per_core",
-        r"got 3; allowed: 1, 2",
+        r"got 3; allowed: 1 or 2",
     ),
     "unknown capacity": (
         group(capacity={"kind": "reserved"}),
@@ -184,7 +184,7 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
     "six security groups": (
         hyperpod(security_group_ids=[f"sg-0000000{n}" for n in range(5)]),
         "hyperpod.security_group_ids",
-        r"got 5; at most 4",
+        r"got too many; at most 4 are allowed",
     ),
     "security group by name": (
         hyperpod(security_group_ids=["default"]),

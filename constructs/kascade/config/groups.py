@@ -33,6 +33,7 @@ def _types(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
             path=(*path, "instance_type"),
             message="this field is required: HyperPod instance type, such as ml.g6e.4xlarge. For "
             "a choice of several give instance_types instead",
+            also_reads=((*path, "instance_types"),),
         )
     elif group.instance_type is not None and group.instance_types:
         yield Problem(
