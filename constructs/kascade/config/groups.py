@@ -124,9 +124,7 @@ def _regions_of(
             )
 
 
-def _read_by_the_operator(
-    config: ServingConfig, index: int, path: ConfigPath
-) -> Iterator[Problem]:
+def _read_by_the_operator(config: ServingConfig, index: int, path: ConfigPath) -> Iterator[Problem]:
     group = config.instance_groups[index]
     theirs = [
         place

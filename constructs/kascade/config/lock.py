@@ -27,6 +27,7 @@ FIXED: Final[Mapping[ConfigPath, str]] = {
     ("account",): _OLD_STACKS,
     ("zones",): "EKS and HyperPod keep the subnets of the first two, and each zone's addresses "
     "follow from its place, so zones can only be added at the end",
+    ("hyperpod", "security_group_ids"): "CloudFormation would replace the HyperPod cluster",
     ("network", "vpc_cidr"): "CloudFormation would replace the VPC under all that is in it",
     ("cache", "l2", "masters"): "each master's journal names the members of its group",
 }
@@ -53,6 +54,7 @@ def locked_values(config: ServingConfig) -> dict[str, object]:
         ("name",): config.name,
         ("region",): config.region,
         ("zones",): list(config.zones),
+        ("hyperpod", "security_group_ids"): list(config.hyperpod.security_group_ids),
         ("network", "vpc_cidr"): config.network.vpc_cidr,
     }
     if config.account is not None:
@@ -82,7 +84,7 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
         )
     for path, reason in FIXED.items():
         field = format_path(path)
-        if field in lock and field in wanted and not _kept(lock[field], wanted[field]):
+        if field in lock and field in wanted and not _kept(path, lock[field], wanted[field]):
             yield Problem(
                 path=path,
                 message=f"got {_shown(wanted[field])}, but {source} says that "
@@ -91,9 +93,9 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
             )
 
 
-def _kept(locked: object, wanted: object) -> bool:
-    """Say whether a value is the deployed one; a list may have grown at its end."""
-    if isinstance(locked, list) and isinstance(wanted, list):
+def _kept(path: ConfigPath, locked: object, wanted: object) -> bool:
+    """Say whether a value is the deployed one; zones may have grown at their end."""
+    if path == ("zones",) and isinstance(locked, list) and isinstance(wanted, list):
         return wanted[: len(locked)] == locked
     return locked == wanted
 
@@ -103,6 +105,7 @@ _KINDS: Final[Mapping[ConfigPath, tuple[type, str]]] = {
     ("region",): (str, "text"),
     ("account",): (str, "text, in quotes"),
     ("zones",): (list, "a list"),
+    ("hyperpod", "security_group_ids"): (list, "a list"),
     ("network", "vpc_cidr"): (str, "text"),
     ("cache", "l2", "masters"): (int, "a number"),
 }
@@ -153,4 +156,4 @@ def lock_text(config: ServingConfig, before: Lock) -> str:
 
 
 def _shown(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else repr(value)
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else repr(value)

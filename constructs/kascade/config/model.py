@@ -329,7 +329,8 @@ class InstanceGroupConfig(Block):
         "Only for types that have one.",
     )
     threads_per_core: Annotated[Literal[1, 2], NoSwitch] = Field(
-        default=2, description="1 switches the second thread of each core off, and halves the vCPUs."
+        default=2,
+        description="1 switches the second thread of each core off, and halves the vCPUs.",
     )
     volume_gib: Whole = Field(
         default=200,
@@ -339,10 +340,14 @@ class InstanceGroupConfig(Block):
         "root volume has no size setting.",
     )
     volume_kms_key_arn: KeyArn | None = Field(
-        default=None, description="Your own key for that volume. Without it AWS's."
+        default=None,
+        description="Your own key for that volume. Without it AWS's. Cannot be "
+        "changed during the life of the group.",
     )
     root_volume_kms_key_arn: KeyArn | None = Field(
-        default=None, description="Your own key for the root volume. Without it AWS's."
+        default=None,
+        description="Your own key for the root volume. Without it AWS's. Cannot "
+        "be changed during the life of the group.",
     )
     labels: dict[LabelKey, LabelValue] = Field(
         default={}, max_length=40, description="Extra node labels."
@@ -375,11 +380,11 @@ class InstanceGroupConfig(Block):
 class SoftwareUpdatesConfig(Block):
     """When and how HyperPod renews the system software of its nodes: some at a time."""
 
-    schedule: Annotated[
-        str, _matching(_CRON, "a schedule such as cron(0 3 ? * SUN *), in UTC")
-    ] = Field(
-        default="cron(0 3 ? * SUN *)",
-        description="When, in UTC: minute, hour, day of month, month, day of week, year.",
+    schedule: Annotated[str, _matching(_CRON, "a schedule such as cron(0 3 ? * SUN *), in UTC")] = (
+        Field(
+            default="cron(0 3 ? * SUN *)",
+            description="When, in UTC: minute, hour, day of month, month, day of week, year.",
+        )
     )
     batch_count: Whole | None = Field(
         default=None,
@@ -390,9 +395,7 @@ class SoftwareUpdatesConfig(Block):
     batch_percentage: Whole | None = Field(
         default=None, ge=1, le=100, description="The same as a share of the group, in percent."
     )
-    wait_seconds: Whole = Field(
-        default=0, ge=0, le=3600, description="Pause between two batches."
-    )
+    wait_seconds: Whole = Field(default=0, ge=0, le=3600, description="Pause between two batches.")
     rollback_alarms: tuple[
         Annotated[str, _matching(_ALARM, "the name of a CloudWatch alarm")], ...
     ] = Field(

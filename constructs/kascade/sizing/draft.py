@@ -58,8 +58,8 @@ class Group:
         return Figure(
             value=price,
             unit="USD/h",
-            reason=f"{dearest}EC2 on demand, {PRICE_REGION}, {PRICE_DATE}; HyperPod's own price may be 15 "
-            "to 40 % higher",
+            reason=f"{dearest}EC2 on demand, {PRICE_REGION}, {PRICE_DATE}; HyperPod's own price "
+            "may be 15 to 40 % higher",
         )
 
 

@@ -11,7 +11,6 @@ from typing import Final
 
 from kascade.errors import Problem
 
-
 HOME_ZONES: Final = 2
 """EKS asks for two zones and HyperPod's cluster-level subnets may never change (createOnly in
 CloudFormation's registry: AWS::SageMaker::Cluster VpcConfig, AWS::EKS::Nodegroup Subnets,

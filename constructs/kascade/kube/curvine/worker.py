@@ -54,7 +54,7 @@ exit 1
 """
 
 
-def _nodes_of(worker: CurvineWorkerPlan) -> Fields:
+def _nodes_of(worker: CurvineWorkerPlan) -> dict[str, object]:
     """Select the group's nodes, sick ones too: their blocks are still there."""
     group = {INSTANCE_GROUP_LABEL: worker.group}
     if worker.other_types:
