@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from kascade.aws.eks import ServingEksCluster
-from kascade.aws.hyperpod import HyperPodCluster
+from kascade.aws.hyperpod_plan import planned_cluster
 from kascade.aws.lifecycle import LifecycleScript
 from kascade.aws.manifests import AppliedManifests, KubernetesObject
 from kascade.aws.network import ServingNetwork
@@ -41,7 +41,7 @@ class ClusterStack(KascadeStack):
             self, "Platform", cluster=self.eks.cluster, objects=platform
         )
         lifecycle = LifecycleScript(self, "Lifecycle", deployment=plan.name, plan=plan.cluster)
-        self.hyperpod = HyperPodCluster(
+        self.hyperpod = planned_cluster(
             self, "HyperPod", plan=plan.cluster, eks=self.eks, lifecycle=lifecycle
         )
         self.hyperpod.resource.node.add_dependency(self.platform.barrier)

@@ -108,7 +108,7 @@ class ServingEksCluster(Construct):
             cluster_name=plan.eks_name,
             version=eks.KubernetesVersion.of(plan.kubernetes_version),
             vpc=network.vpc,
-            vpc_subnets=[ec2.SubnetSelection(subnets=network.private_subnets)],
+            vpc_subnets=[ec2.SubnetSelection(subnets=network.home_subnets)],
             security_group=network.node_security_group,
             endpoint_access=access,
             secrets_encryption_key=key,
@@ -119,7 +119,7 @@ class ServingEksCluster(Construct):
             bootstrap_cluster_creator_admin_permissions=False,
             kubectl_provider_options=eks.KubectlProviderOptions(
                 kubectl_layer=KubectlV34Layer(self, "KubectlLayer"),
-                private_subnets=network.private_subnets,
+                private_subnets=network.home_subnets,
                 # Immutable, or the construct would add rights to pull images.
                 role=self._make_kubectl_role(handler_log.log_group_arn).without_policy_updates(),
             ),
@@ -340,7 +340,7 @@ class ServingEksCluster(Construct):
             max_unavailable=1,
             force_update=False,  # an update that a disruption budget holds up fails instead
             enable_node_auto_repair=True,
-            subnets=ec2.SubnetSelection(subnets=self.network.private_subnets),
+            subnets=ec2.SubnetSelection(subnets=self.network.home_subnets),
             launch_template_spec=eks.LaunchTemplateSpec(
                 id=cast("str", template.launch_template_id),
                 version=template.latest_version_number,

@@ -46,7 +46,7 @@ class ServingNetwork(Construct):
     """Subnets of each kind in each zone, endpoints, and the nodes' security group.
 
     The plan names each subnet's addresses, so a zone added later moves none of those that exist.
-    HyperPod itself replaces a cluster whose list of subnets changes, though.
+    HyperPod and EKS keep to the home zones' subnets, since their own lists may never change.
 
     Without NAT gateways there is neither a public subnet nor an internet gateway: images, models
     and AWS are then reached through endpoints.
@@ -101,6 +101,7 @@ class ServingNetwork(Construct):
                 if of_zones
             ],
         )
+        self._home_zones = plan.home_zones
         self._private_subnets = dict(zip(plan.zones, self._subnets("private"), strict=True))
         self.collector_subnets = self._subnets("collector") if plan.collector_cidrs else []
         self._accept_literal_zones()
@@ -116,6 +117,11 @@ class ServingNetwork(Construct):
     def private_subnets(self) -> list[ec2.ISubnet]:
         """One private subnet per zone, in the plan's order."""
         return list(self._private_subnets.values())
+
+    @property
+    def home_subnets(self) -> list[ec2.ISubnet]:
+        """Private subnets of the zones in which everything lives that can never move."""
+        return [self._private_subnets[zone] for zone in self._home_zones]
 
     def _subnets(self, kind: str) -> list[ec2.ISubnet]:
         return self.vpc.select_subnets(subnet_group_name=kind).subnets

@@ -19,17 +19,8 @@ from kascade.sizing.draft import Draft, Group
 def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
     """Note what deserves a look; refuse programs that were never run together."""
     for group in groups.values():
-        regions = OFFERED_IN.get(group.config.instance_type, ())
-        if draft.config.region in REGIONS and draft.config.region not in regions:
-            known = ", ".join(regions) or "none"
-            draft.warnings.append(
-                Problem(
-                    path=("instance_groups", group.index, "instance_type"),
-                    message=f"{group.config.instance_type} is not listed for "
-                    f"{draft.config.region} (listed: {known}); the list lags, so ask your AWS "
-                    "team before you deploy",
-                )
-            )
+        _of_offers(draft, group)
+        _of_spot(draft, group)
         idle = sum(group.packing.free_gpus)
         largest = max(
             (m.tensor_parallel for m in draft.config.models if draft.runs_on(m, group)),
@@ -93,6 +84,35 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
                 "is published; build images/router and name it here before production",
             )
         )
+
+
+def _of_offers(draft: Draft, group: Group) -> None:
+    for kind in group.types:
+        regions = OFFERED_IN.get(kind.name, ())
+        if draft.config.region in REGIONS and draft.config.region not in regions:
+            known = ", ".join(regions) or "none"
+            draft.warnings.append(
+                Problem(
+                    path=("instance_groups", group.index, group.config.types_field),
+                    message=f"{kind.name} is not listed for "
+                    f"{draft.config.region} (listed: {known}); the list lags, so ask your AWS "
+                    "team before you deploy",
+                )
+            )
+
+
+def _of_spot(draft: Draft, group: Group) -> None:
+    if group.config.capacity.kind != "spot":
+        return
+    lost = " and its part of L2" if draft.l2_gib(group) else ""
+    least = "; min_count holds at the start only" if group.config.min_count else ""
+    draft.warnings.append(
+        Problem(
+            path=("instance_groups", group.index, "capacity"),
+            message=f"a spot node of {group.config.name!r} goes with two minutes' notice, and with "
+            f"it the answers under way, L1{lost}{least}; keep what must not stop on another group",
+        )
+    )
 
 
 def _of_versions(draft: Draft) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from kascade.catalog.endpoints import BUSY_ENDPOINTS, CLOSED_ENDPOINTS
 from kascade.catalog.instances import PRICE_REGION
 from kascade.catalog.kubernetes import ADDONS
-from kascade.config.model import ExistingVpcConfig, ServingConfig
+from kascade.config.model import ExistingVpcConfig, ServingConfig, SoftwareUpdatesConfig
 from kascade.sizing import host, network, operated
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.fit import ROUTER_CPU_MILLIS
@@ -33,6 +33,7 @@ from kascade.sizing.plan import (
     PlatformPlan,
     RouterPlan,
     ServingPlan,
+    SoftwareUpdatesPlan,
     SystemGroupPlan,
     TierSummary,
 )
@@ -198,6 +199,21 @@ def _cluster(
         weights=_weights_in_s3(draft),
         log_retention_days=config.kubernetes.log_retention_days,
         existing=_existing_cluster(config),
+        security_group_ids=config.hyperpod.security_group_ids,
+        software_updates=_software_updates(config.hyperpod.software_updates),
+    )
+
+
+def _software_updates(config: SoftwareUpdatesConfig | None) -> SoftwareUpdatesPlan | None:
+    if config is None:
+        return None
+    share = config.batch_percentage
+    return SoftwareUpdatesPlan(
+        schedule=config.schedule,
+        batch_size=share or config.batch_count or 1,
+        batch_is_percentage=share is not None,
+        wait_seconds=config.wait_seconds,
+        rollback_alarms=config.rollback_alarms,
     )
 
 
@@ -219,8 +235,19 @@ def _group(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -> Inst
     instance, config = group.instance, group.config
     return InstanceGroupPlan(
         name=config.name,
-        instance_type=config.instance_type,
+        instance_type=group.types[0].name,
+        other_types=tuple(kind.name for kind in group.types[1:]),
+        efa_types=tuple(kind.name for kind in group.types if kind.efa_interfaces),
         count=config.count,
+        min_count=config.min_count,
+        capacity=config.capacity.kind,
+        training_plan_arn=(
+            config.capacity.arn if config.capacity.kind == "training_plan" else None
+        ),
+        threads_per_core=config.threads_per_core,
+        network_interface=None if config.efa == "none" else config.efa,
+        volume_kms_key_arn=config.volume_kms_key_arn,
+        root_volume_kms_key_arn=config.root_volume_kms_key_arn,
         zone=config.zone,
         gpus=instance.gpus,
         gpu_name=instance.gpu.name,
@@ -297,7 +324,7 @@ def _observability(draft: Draft) -> ObservabilityPlan | None:
 def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Figure:
     system = draft.config.kubernetes.system_group
     parts = [
-        (group.config.count, group.config.instance_type, group.usd_per_hour.value)
+        (group.config.count, group.instance.name, group.usd_per_hour.value)
         for group in groups.values()
     ]
     parts.append((system.count, system.instance_type, SYSTEM_USD_PER_HOUR[system.instance_type]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -56,10 +57,10 @@ def gpus_fit(draft: Draft, groups: Mapping[str, Group], inputs: Sequence[EngineI
             Problem(
                 path=("instance_groups", group.index, "count"),
                 message=f"{names} need {sum(wanted)} GPUs, but {count} x "
-                f"{group.config.instance_type} have {count * group.instance.gpus}. Set count "
+                f"{group.instance.name} have {count * group.instance.gpus}. Set count "
                 f"to {needed} or lower `replicas`",
                 also_reads=(
-                    ("instance_groups", group.index, "instance_type"),
+                    ("instance_groups", group.index, group.config.types_field),
                     *(path for given in mine for path in given.read_paths),
                     *(given.path(name) for given in mine for name in ("replicas", "tenancy")),
                 ),
@@ -75,12 +76,12 @@ def pods_fit(
         _daemons_fit(draft, group, carried[name])
         slots = group.instance.max_pods
         wanted = len(carried[name]) + group.packing.engines_per_node
-        path = ("instance_groups", group.index, "instance_type")
+        path = ("instance_groups", group.index, group.config.types_field)
         if slots is None:
             draft.warnings.append(
                 Problem(
                     path=path,
-                    message=f"HyperPod's pod limit for {group.config.instance_type} is not "
+                    message=f"HyperPod's pod limit for {group.instance.name} is not "
                     f"published; {wanted} pods are wanted on each node",
                 )
             )
@@ -88,7 +89,7 @@ def pods_fit(
             draft.problems.append(
                 Problem(
                     path=path,
-                    message=f"{group.config.instance_type} has {slots} pod slots on HyperPod, "
+                    message=f"{group.instance.name} has {slots} pod slots on HyperPod, "
                     f"but {len(carried[name])} daemons and {group.packing.engines_per_node} "
                     "engines want one each; choose a larger type",
                     also_reads=(("instance_groups", group.index), ("models",)),
@@ -118,8 +119,8 @@ def _daemons_fit(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -
         )
         draft.problems.append(
             Problem(
-                path=("instance_groups", group.index, "instance_type"),
-                message=f"{group.config.instance_type} cannot even hold its daemons: {short}",
+                path=("instance_groups", group.index, group.config.types_field),
+                message=f"{group.instance.name} cannot even hold its daemons: {short}",
                 also_reads=(("hyperpod", "tiered_storage_percentage"),),
             )
         )
@@ -194,8 +195,10 @@ def _nodes_for(engines: Sequence[int], gpus_per_node: int) -> int:
 def daemons_on(draft: Draft, group: Group) -> tuple[host.Daemon, ...]:
     """Return what stands on each instance of a group before any engine."""
     from_s3 = [model for model in draft.config.models if model.weights.kind == "s3"]
+    # A node of a type with EFA runs its plugin, also where another type of the group has none.
+    most_efa = max(kind.efa_interfaces for kind in group.types)
     return host.daemons(
-        group.instance,
+        replace(group.instance, efa_interfaces=most_efa),
         curvine=draft.curvine is not None,
         tiered_storage=draft.config.hyperpod.tiered_storage_percentage is not None,
         s3_driver=bool(from_s3),

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from kascade.errors import Problem
+
+HOME_ZONES: Final = 2
+"""EKS asks for two zones and HyperPod's cluster-level subnets may never change (createOnly in
+CloudFormation's registry: AWS::SageMaker::Cluster VpcConfig, AWS::EKS::Nodegroup Subnets,
+AWS::APS::Scraper Source)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +96,14 @@ class NetworkPlan:
     flow_log_retention_days: int
     existing: ExistingVpcPlan | None = None
 
+    @property
+    def home_zones(self) -> tuple[str, ...]:
+        """The first two, in which everything lives whose subnets AWS never lets change.
+
+        A zone that is added later therefore moves nothing: see :data:`HOME_ZONES`.
+        """
+        return self.zones[:HOME_ZONES]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonPlan:
@@ -122,8 +136,14 @@ class InstanceGroupPlan:
     """One HyperPod instance group.
 
     Attributes:
-        instance_type: With its ``ml.`` prefix, as HyperPod labels the nodes.
-        zone: The zone of all its instances, or None for any of the deployment's zones.
+        instance_type: With its ``ml.`` prefix, as HyperPod labels the nodes. Of several types, the
+            preferred one.
+        other_types: The others, in order of preference.
+        efa_types: Those of all types that have EFA.
+        efa_interfaces: EFA interfaces that every type has.
+        capacity: ``on_demand``, ``spot`` or ``training_plan``.
+        network_interface: ``efa`` or ``efa-only``, or None for HyperPod's own choice.
+        zone: The zone of all its instances, or None for any of the home zones.
         nvme_bytes: Raw NVMe of one instance.
         volume_gib: Second EBS volume of one instance, for images and logs.
         cache_worker: True when a Curvine worker runs on each instance.
@@ -152,6 +172,36 @@ class InstanceGroupPlan:
     usd_per_hour: Figure
     allocatable_ram: Figure
     l2_gib: int
+    other_types: tuple[str, ...] = ()
+    efa_types: tuple[str, ...] = ()
+    min_count: int | None = None
+    capacity: str = "on_demand"
+    training_plan_arn: str | None = None
+    threads_per_core: int = 2
+    network_interface: str | None = None
+    volume_kms_key_arn: str | None = None
+    root_volume_kms_key_arn: str | None = None
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """Every type its instances may have."""
+        return (self.instance_type, *self.other_types)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftwareUpdatesPlan:
+    """Scheduled updates of the nodes' system software, some nodes at a time.
+
+    Attributes:
+        batch_is_percentage: Whether ``batch_size`` counts percent of a group, not nodes.
+        rollback_alarms: Names of CloudWatch alarms.
+    """
+
+    schedule: str
+    batch_size: int
+    batch_is_percentage: bool
+    wait_seconds: int
+    rollback_alarms: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +230,7 @@ class ClusterPlan:
         cache_host_path: Directory below it that the lifecycle script makes for Curvine.
         weights: What engines mount from S3; empty when no model does.
         existing: The EKS cluster to use, or None when one is made.
+        security_group_ids: Of the nodes, beside the deployment's own.
     """
 
     eks_name: str
@@ -197,6 +248,8 @@ class ClusterPlan:
     weights: tuple[BucketAccess, ...]
     log_retention_days: int
     existing: ExistingEksPlan | None = None
+    security_group_ids: tuple[str, ...] = ()
+    software_updates: SoftwareUpdatesPlan | None = None
 
     @property
     def makes_hyperpod(self) -> bool:
@@ -206,12 +259,12 @@ class ClusterPlan:
     @property
     def gpu_instance_types(self) -> tuple[str, ...]:
         """Types that carry GPUs, sorted, each once."""
-        return tuple(sorted({g.instance_type for g in self.groups if g.gpus}))
+        return tuple(sorted({t for g in self.groups if g.gpus for t in g.instance_types}))
 
     @property
     def efa_instance_types(self) -> tuple[str, ...]:
         """Types that carry EFA interfaces, sorted, each once."""
-        return tuple(sorted({g.instance_type for g in self.groups if g.efa_interfaces}))
+        return tuple(sorted({t for g in self.groups for t in g.efa_types}))
 
 
 # --- Kubernetes --------------------------------------------------------------------------------
@@ -262,6 +315,12 @@ class CurvineWorkerPlan:
     nodes: int
     capacity_gb: int
     size: ContainerSize
+    other_types: tuple[str, ...] = ()
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """Every type its nodes may have."""
+        return (self.instance_type, *self.other_types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -642,6 +701,12 @@ class EnginePlan:
     lmcache: LMCachePlan
     figures: EngineFigures
     operator: OperatorPlan | None = None
+    other_types: tuple[str, ...] = ()
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """Every type its nodes may have."""
+        return (self.instance_type, *self.other_types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -797,6 +862,12 @@ class JanitorPlan:
     disk_full_at: float
     port: int
     size: ContainerSize
+    other_types: tuple[str, ...] = ()
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """Every type its nodes may have."""
+        return (self.instance_type, *self.other_types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

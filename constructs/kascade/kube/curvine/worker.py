@@ -22,6 +22,7 @@ from kascade.kube._pods import (
     POD_SECURITY,
     UNHEALTHY_NODE,
     field_env,
+    of_types,
     plain_env,
     resources,
     tcp_probe,
@@ -51,6 +52,14 @@ echo "$2 is a plain directory of this node's root disk, not a mounted NVMe, and 
   "fill it. The log of the HyperPod lifecycle script says why nothing is mounted." >&2
 exit 1
 """
+
+
+def _nodes_of(worker: CurvineWorkerPlan) -> dict[str, object]:
+    """Select the group's nodes, sick ones too: their blocks are still there."""
+    group = {INSTANCE_GROUP_LABEL: worker.group}
+    if worker.other_types:
+        return {"nodeSelector": group, "affinity": of_types(worker.instance_types)}
+    return {"nodeSelector": {**group, INSTANCE_TYPE_LABEL: worker.instance_type}}
 
 
 class CurvineWorkers(Construct):
@@ -118,10 +127,7 @@ class CurvineWorkers(Construct):
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "securityContext": POD_SECURITY,
-            "nodeSelector": {
-                INSTANCE_GROUP_LABEL: self._worker.group,
-                INSTANCE_TYPE_LABEL: self._worker.instance_type,
-            },
+            **_nodes_of(self._worker),
             "tolerations": [*tolerations(taint_keys), UNHEALTHY_NODE],
             "initContainers": [
                 {
