@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import aws_cdk as cdk
 from constructs import Construct
 
+from kascade.aws.addons import FeatureAddons
 from kascade.aws.eks import ServingEksCluster
 from kascade.aws.hyperpod import HyperPodCluster
 from kascade.aws.lifecycle import LifecycleScript
@@ -45,6 +46,17 @@ class ClusterStack(KascadeStack):
             self, "HyperPod", plan=plan.cluster, eks=self.eks, lifecycle=lifecycle
         )
         self.hyperpod.resource.node.add_dependency(self.platform.barrier)
+        if plan.cluster.features is not None:
+            self.features = FeatureAddons(
+                self,
+                "Features",
+                plan=plan.cluster.features,
+                cluster=self.eks.cluster,
+                issuer_url=self.eks.issuer_url,
+                vpc_id=network.vpc.vpc_id,
+                hyperpod=self.hyperpod.resource,
+                after=self.eks.ready,
+            )
         cdk.CfnOutput(
             self,
             "Kubeconfig",

@@ -49,6 +49,9 @@ _IP_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 _OTHER_BUCKETS = ("--x-s3", "-s3alias", "--ol-s3", ".mrap", "--table-s3")
 _FOLDERS = re.compile(r"(?!\.)[\w.=+-]{1,200}(/(?!\.)[\w.=+-]{1,200}){0,9}", re.ASCII)
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}")
+_AMP_WORKSPACE = re.compile(
+    r"arn:aws[a-z-]*:aps:[a-z0-9-]+:[0-9]{12}:workspace/ws-[A-Za-z0-9-]{1,64}"
+)
 _VPC_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
 
@@ -208,6 +211,30 @@ class KyvernoConfig(Block):
     )
 
 
+class AddonsConfig(Block):
+    """EKS add-ons of HyperPod beside the inference operator, whose models ask for it themselves."""
+
+    task_governance: Switch = Field(
+        default=False, description="Quotas and queues for teams (Kueue, by HyperPod's add-on)."
+    )
+    training_operator: Switch = Field(
+        default=False, description="HyperPod's training operator; brings cert-manager with it."
+    )
+    observability_workspace_arn: (
+        Annotated[
+            str,
+            _matching(
+                _AMP_WORKSPACE, "the ARN of a Managed Prometheus workspace (arn:aws:aps:...)"
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Workspace in this region that HyperPod's observability add-on writes to. "
+        "Without one the add-on is left out; the metrics of engines and cache need none.",
+    )
+
+
 class KubernetesConfig(Block):
     """The EKS cluster."""
 
@@ -233,6 +260,9 @@ class KubernetesConfig(Block):
     )
     kyverno: KyvernoConfig = Field(
         default=KyvernoConfig(), description="Kyverno, for models in mode `operator`."
+    )
+    addons: AddonsConfig = Field(
+        default=AddonsConfig(), description="Further EKS add-ons of HyperPod."
     )
 
 

@@ -74,17 +74,7 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
                 + "; name one",
             )
         )
-    theirs = [i for i, m in enumerate(draft.config.models) if m.mode == "operator"]
-    if theirs:
-        draft.warnings.append(
-            Problem(
-                path=("models", theirs[0], "mode"),
-                message="HyperPod's inference operator is not installed from here: deploy the "
-                f"stacks up to {draft.config.name}-cluster, add its EKS add-on, then deploy the "
-                "rest, which needs its kinds (docs/operator.md)",
-            )
-        )
-    ours = len(theirs) < len(draft.config.models)
+    ours = any(model.mode == "deployment" for model in draft.config.models)
     if draft.config.images.router is None and ours:
         draft.warnings.append(
             Problem(

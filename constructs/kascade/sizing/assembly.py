@@ -8,7 +8,7 @@ from typing import Final
 
 from kascade.catalog.instances import PRICE_REGION
 from kascade.catalog.kubernetes import ADDONS
-from kascade.sizing import host, network, operated
+from kascade.sizing import features, host, network, operated
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.fit import ROUTER_CPU_MILLIS
 from kascade.sizing.l2 import HOST_SHARED_MEMORY
@@ -142,7 +142,7 @@ def _cluster(
         kubernetes_version=config.kubernetes.version,
         public_access_cidrs=config.kubernetes.public_access_cidrs,
         admin_role_arns=config.kubernetes.admin_role_arns,
-        addons=_addons(config.kubernetes.version, s3_driver=bool(_weights_in_s3(draft))),
+        addons=_addons(config.kubernetes.version, s3_driver=_s3_driver(draft)),
         system_group=SystemGroupPlan(
             instance_type=system.instance_type,
             count=system.count,
@@ -156,7 +156,13 @@ def _cluster(
         cache_host_path=draft.cache_host_path,
         weights=_weights_in_s3(draft),
         log_retention_days=config.kubernetes.log_retention_days,
+        features=features.features_plan(config),
     )
+
+
+def _s3_driver(draft: Draft) -> bool:
+    """For weights, and because the inference operator does not start without it."""
+    return bool(_weights_in_s3(draft)) or features.operated(draft.config)
 
 
 def _weights_in_s3(draft: Draft) -> tuple[BucketAccess, ...]:

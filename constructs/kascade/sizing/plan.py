@@ -79,6 +79,49 @@ class AddonPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceAddonPlan:
+    """HyperPod's inference operator.
+
+    Attributes:
+        role_name: Of the operator's role; the add-on insists on its beginning.
+        tls_bucket: Of the bucket for certificates; account and region come after it.
+    """
+
+    addon: AddonPlan
+    role_name: str
+    tls_bucket: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservabilityAddonPlan:
+    """HyperPod's own metrics.
+
+    Attributes:
+        workspace_arn: The Managed Prometheus workspace that it writes to.
+        workspace_endpoint: Its address.
+    """
+
+    addon: AddonPlan
+    workspace_arn: str
+    workspace_endpoint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeaturesPlan:
+    """EKS add-ons that come after HyperPod's nodes.
+
+    Attributes:
+        dependencies: Add-ons that the others need, first.
+    """
+
+    dependencies: tuple[AddonPlan, ...]
+    inference: InferenceAddonPlan | None
+    task_governance: AddonPlan | None
+    training_operator: AddonPlan | None
+    observability: ObservabilityAddonPlan | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemGroupPlan:
     """EKS managed node group for everything that needs no GPU."""
 
@@ -150,6 +193,7 @@ class ClusterPlan:
         nvme_mount: Where the instance's NVMe is mounted on the host.
         cache_host_path: Directory below it that the lifecycle script makes for Curvine.
         weights: What engines mount from S3; empty when no model does.
+        features: None when no feature wants an add-on of its own.
     """
 
     eks_name: str
@@ -166,6 +210,7 @@ class ClusterPlan:
     cache_host_path: str
     weights: tuple[BucketAccess, ...]
     log_retention_days: int
+    features: FeaturesPlan | None = None
 
     @property
     def gpu_instance_types(self) -> tuple[str, ...]:
