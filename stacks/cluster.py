@@ -6,6 +6,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from kascade.aws.addons import FeatureAddons
+from kascade.aws.autoscaling import KarpenterAutoscaling
 from kascade.aws.eks import ServingEksCluster
 from kascade.aws.hyperpod import HyperPodCluster
 from kascade.aws.lifecycle import LifecycleScript
@@ -43,9 +44,11 @@ class ClusterStack(KascadeStack):
         )
         lifecycle = LifecycleScript(self, "Lifecycle", deployment=plan.name, plan=plan.cluster)
         self.hyperpod = HyperPodCluster(
-            self, "HyperPod", plan=plan.cluster, eks=self.eks, lifecycle=lifecycle
+            self, "HyperPod", plan=plan.cluster.at_start, eks=self.eks, lifecycle=lifecycle
         )
         self.hyperpod.resource.node.add_dependency(self.platform.barrier)
+        if plan.cluster.autoscaling is not None:
+            KarpenterAutoscaling(self, "Autoscaling", hyperpod=self.hyperpod.resource)
         if plan.cluster.features is not None:
             self.features = FeatureAddons(
                 self,

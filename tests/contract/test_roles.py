@@ -45,6 +45,11 @@ def expected(plan: ServingPlan) -> Trusts:
         (bool(plan.cluster.weights), "EksWeightsRole", PODS),
         # HyperPod
         (True, "HyperPodExecutionRole", SAGEMAKER),
+        (
+            plan.cluster.autoscaling is not None,
+            "AutoscalingClusterRole",
+            frozenset({"hyperpod.sagemaker.amazonaws.com"}),
+        ),
         (True, "LifecycleUploadRole", LAMBDA),
         # observability
         (

@@ -11,6 +11,7 @@ from kascade.catalog.models import MODELS
 from kascade.catalog.operator import MAX_NAME_AND_NAMESPACE, OPERATOR_REGIONS
 from kascade.catalog.regions import REGIONS
 from kascade.config.addons import check_addons
+from kascade.config.autoscaling import check_autoscaling
 from kascade.config.model import (
     MAX_MODEL_NAME,
     CurvineConfig,
@@ -48,6 +49,7 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
         *_operated(config),
         *check_references(config),
         *check_addons(config),
+        *check_autoscaling(config),
         *_unsealed_tenants(config),
         *_settings(config),
     )

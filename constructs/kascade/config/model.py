@@ -352,6 +352,12 @@ class HyperPodConfig(Block):
         description="Share of host RAM lent to HyperPod's managed tiered storage, 20 to 100. "
         "Without it that tier is off and the RAM goes to L1.",
     )
+    autoscaling: Literal["karpenter"] | None = Field(
+        default=None,
+        description="karpenter lets HyperPod add an instance when a pod waits for one and take it "
+        "away when it is empty; each group begins at 0 and `count` is its most. Without it every "
+        "group has `count` instances.",
+    )
 
 
 class OperatorConfig(Block):

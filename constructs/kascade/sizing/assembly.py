@@ -8,7 +8,7 @@ from typing import Final
 
 from kascade.catalog.instances import PRICE_REGION
 from kascade.catalog.kubernetes import ADDONS
-from kascade.sizing import features, host, network, operated
+from kascade.sizing import autoscaling, features, host, network, operated
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.fit import ROUTER_CPU_MILLIS
 from kascade.sizing.l2 import HOST_SHARED_MEMORY
@@ -157,6 +157,7 @@ def _cluster(
         weights=_weights_in_s3(draft),
         log_retention_days=config.kubernetes.log_retention_days,
         features=features.features_plan(config),
+        autoscaling=autoscaling.autoscaling_plan(draft, groups),
     )
 
 
@@ -267,6 +268,8 @@ def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Figure:
     parts.append((system.count, system.instance_type, SYSTEM_USD_PER_HOUR[system.instance_type]))
     total = sum(count * price for count, _, price in parts) + EKS_USD_PER_HOUR
     words = [f"{count} x {kind} at {price:g}" for count, kind, price in parts]
+    if draft.config.hyperpod.autoscaling is not None:
+        words = [*(f"up to {word}" for word in words[:-1]), words[-1]]
     return Figure(
         value=round(total, 2),
         unit="USD/h",

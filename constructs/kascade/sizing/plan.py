@@ -6,7 +6,7 @@ Constructs and charts take slices of it. They may format what stands here, never
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kascade.errors import Problem
 
@@ -183,6 +183,35 @@ class BucketAccess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodePoolPlan:
+    """How Karpenter fills one instance group.
+
+    Attributes:
+        group: The group, after which everything of the pool is named.
+        labels: Of the group's nodes, those included that HyperPod sets and pods ask for.
+        gpus: Most GPUs of all its instances, which bounds their number.
+        empty_seconds: How long an instance carries nothing but daemons before it goes.
+        away_at_once: Most instances that Karpenter takes away at a time.
+    """
+
+    group: str
+    instance_type: str
+    zone: str
+    labels: Mapping[str, str]
+    taints: tuple[tuple[str, str, str], ...]
+    gpus: int
+    empty_seconds: int
+    away_at_once: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalingPlan:
+    """HyperPod's managed Karpenter: one pool for each instance group."""
+
+    pools: tuple[NodePoolPlan, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
     """EKS and HyperPod.
 
@@ -194,6 +223,7 @@ class ClusterPlan:
         cache_host_path: Directory below it that the lifecycle script makes for Curvine.
         weights: What engines mount from S3; empty when no model does.
         features: None when no feature wants an add-on of its own.
+        autoscaling: None when every group has as many instances as it counts.
     """
 
     eks_name: str
@@ -211,6 +241,14 @@ class ClusterPlan:
     weights: tuple[BucketAccess, ...]
     log_retention_days: int
     features: FeaturesPlan | None = None
+    autoscaling: AutoscalingPlan | None = None
+
+    @property
+    def at_start(self) -> ClusterPlan:
+        """The cluster as a template states it: what Karpenter fills begins empty."""
+        if self.autoscaling is None:
+            return self
+        return replace(self, groups=tuple(replace(group, count=0) for group in self.groups))
 
     @property
     def gpu_instance_types(self) -> tuple[str, ...]:

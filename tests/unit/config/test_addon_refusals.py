@@ -1,4 +1,4 @@
-"""Mistakes about HyperPod's add-ons, with the sentence a person gets to read."""
+"""Mistakes about HyperPod's add-ons and Karpenter, with the sentence a person gets to read."""
 
 import re
 from pathlib import Path
@@ -46,7 +46,64 @@ def crowded(config: dict[str, Any]) -> None:
     system(instance_type="m5.2xlarge", count=2)(config)
 
 
+def karpenter(config: dict[str, Any]) -> None:
+    """Groups that Karpenter fills, with nothing wrong about them."""
+    config["hyperpod"] = {"autoscaling": "karpenter"}
+    config["cache"] = {"l2": {"kind": "none"}}
+    config["instance_groups"][0]["zone"] = "us-west-2a"
+
+
+def hyperpod(**settings: object) -> Edit:
+    return lambda c: c["hyperpod"].update(settings)
+
+
 MISTAKES: dict[str, tuple[Edit, str, str]] = {
+    "autoscaler that is not HyperPod's": (
+        both(karpenter, hyperpod(autoscaling="cluster-autoscaler")),
+        "hyperpod.autoscaling",
+        r"got 'cluster-autoscaler'; allowed: 'karpenter'",
+    ),
+    "Karpenter without node recovery": (
+        both(karpenter, hyperpod(node_recovery="None")),
+        "hyperpod.node_recovery",
+        r"got None; with autoscaling HyperPod has to replace instances itself\. Use Automatic",
+    ),
+    "Karpenter and Curvine": (
+        both(karpenter, lambda c: c.pop("cache")),
+        "cache.l2.kind",
+        r"got curvine, .* instances that Karpenter takes away; use directory, managed or none, or",
+    ),
+    "Karpenter and a group in several zones": (
+        both(karpenter, lambda c: c["instance_groups"][0].pop("zone")),
+        "instance_groups[0].zone",
+        r"'gpu' names none, and Karpenter wants all instances of a group in one; give it one of",
+    ),
+    "Karpenter and deep health checks": (
+        both(karpenter, group(deep_health_checks=["InstanceStress"])),
+        "instance_groups[0].deep_health_checks",
+        r"got InstanceStress; they take an hour or more, .* Leave them out",
+    ),
+    "Karpenter and a label of its own": (
+        both(karpenter, group(labels={"karpenter.sh/capacity-type": "spot"})),
+        "instance_groups[0].labels.karpenter.sh/capacity-type",
+        r"labels of karpenter\.sh are Karpenter's own; use another domain",
+    ),
+    "Karpenter and a group that may have nothing": (
+        both(
+            karpenter,
+            model(instance_group="gpu"),
+            lambda c: c["instance_groups"].append(
+                {
+                    "name": "spare",
+                    "instance_type": "ml.g6e.4xlarge",
+                    "count": 0,
+                    "zone": "us-west-2b",
+                }
+            ),
+        ),
+        "instance_groups[1].count",
+        r"got 0, which with autoscaling is the most that Karpenter may add; .* or take the group",
+    ),
     "workspace that is a name": (
         addons(observability_workspace_arn="ws-0a1b2c3d"),
         "kubernetes.addons.observability_workspace_arn",
@@ -110,6 +167,16 @@ def test_one_mistake_is_one_sentence(edit: Edit, path: str, words: str, tmp_path
     where, _, text = problem.partition(f"{path}: ")
     assert re.fullmatch(r"(line \d+: )?", where), problem
     assert re.search(words, text), problem
+
+
+def test_karpenter_by_itself_is_no_mistake(tmp_path: Path) -> None:
+    config = base()
+    karpenter(config)
+    plan = plan_file(write(tmp_path, config)).cluster
+    assert plan.autoscaling is not None
+    assert [pool.gpus for pool in plan.autoscaling.pools] == [2]
+    assert [group.count for group in plan.groups] == [2]
+    assert [group.count for group in plan.at_start.groups] == [0]
 
 
 def test_the_rows_are_wrong_in_one_thing_only(tmp_path: Path) -> None:
