@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import aws_cdk as cdk
 from constructs import Construct
 
+from kascade.aws.addons import FeatureAddons
+from kascade.aws.autoscaling import KarpenterAutoscaling
 from kascade.aws.eks import ServingEksCluster
 from kascade.aws.hyperpod_plan import planned_cluster
 from kascade.aws.lifecycle import LifecycleScript
@@ -42,9 +44,22 @@ class ClusterStack(KascadeStack):
         )
         lifecycle = LifecycleScript(self, "Lifecycle", deployment=plan.name, plan=plan.cluster)
         self.hyperpod = planned_cluster(
-            self, "HyperPod", plan=plan.cluster, eks=self.eks, lifecycle=lifecycle
+            self, "HyperPod", plan=plan.cluster.at_start, eks=self.eks, lifecycle=lifecycle
         )
         self.hyperpod.resource.node.add_dependency(self.platform.barrier)
+        if plan.cluster.autoscaling is not None:
+            KarpenterAutoscaling(self, "Autoscaling", hyperpod=self.hyperpod.resource)
+        if plan.cluster.features is not None:
+            self.features = FeatureAddons(
+                self,
+                "Features",
+                plan=plan.cluster.features,
+                cluster=self.eks.cluster,
+                issuer_url=self.eks.issuer_url,
+                vpc_id=network.vpc.vpc_id,
+                hyperpod=self.hyperpod.resource,
+                after=self.eks.ready,
+            )
         cdk.CfnOutput(
             self,
             "Kubeconfig",

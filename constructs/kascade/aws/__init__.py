@@ -1,5 +1,7 @@
 """CDK constructs: network, EKS, HyperPod, Managed Prometheus and Managed Grafana."""
 
+from kascade.aws.addons import FeatureAddons
+from kascade.aws.autoscaling import KarpenterAutoscaling
 from kascade.aws.eks import ServingEksCluster
 from kascade.aws.hyperpod import HyperPodCluster, HyperPodSettings, IHyperPodCluster
 from kascade.aws.hyperpod_plan import planned_cluster
@@ -21,6 +23,7 @@ __all__ = [
     "AppliedManifests",
     "Batch",
     "Capacity",
+    "FeatureAddons",
     "FsxLustre",
     "FsxOpenZfs",
     "HyperPodCluster",
@@ -28,6 +31,7 @@ __all__ = [
     "IHyperPodCluster",
     "InstanceGroup",
     "Instances",
+    "KarpenterAutoscaling",
     "KubernetesObject",
     "LifecycleScript",
     "ManifestError",

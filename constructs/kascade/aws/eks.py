@@ -52,6 +52,7 @@ class ServingEksCluster(Construct):
         network: Where it stands.
         cluster: The cluster, with the function that applies manifests.
         ebs_csi_role: Role of the EBS driver, or None where the plan has no such add-on.
+        issuer_url: Of the tokens of its service accounts.
         ready: Everything nodes of any kind rely on: rules, add-ons, system nodes.
     """
 
@@ -67,6 +68,7 @@ class ServingEksCluster(Construct):
                 f"Admin-{arn.partition(':role/')[2].replace('/', '-')}", arn
             )
         self.cluster = cast("eks.ICluster", cluster)
+        self.issuer_url = cluster.cluster_open_id_connect_issuer_url
         rules = self._connect_nodes()
         early = [self._add_addon(addon) for addon in plan.addons if not addon.needs_nodes]
         system = self._add_system_group(plan.system_group)
@@ -221,7 +223,8 @@ class ServingEksCluster(Construct):
 
     def _add_addon(self, addon: AddonPlan) -> eks.CfnAddon:
         associations = None
-        if addon.name == S3_ADDON:
+        # The inference operator wants the driver to be there; without weights it reads nothing.
+        if addon.name == S3_ADDON and self._plan.weights:
             role = weights_reader(self, "WeightsRole", folders=self._plan.weights)
             associations = [
                 eks.CfnAddon.PodIdentityAssociationProperty(

@@ -186,7 +186,7 @@ def _nodes(plan: ServingPlan) -> Table:
         table.add_row(
             group.name,
             "\n".join(group.instance_types),
-            str(group.count),
+            str(group.count) if plan.cluster.autoscaling is None else f"0-{group.count}",
             f"{group.gpus} x {group.gpu_name}",
             format_bytes(group.allocatable_ram.value * MIB),
             format_bytes(group.nvme_bytes),

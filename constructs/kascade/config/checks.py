@@ -10,6 +10,8 @@ from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
 from kascade.catalog.models import MODELS
 from kascade.catalog.operator import MAX_NAME_AND_NAMESPACE, OPERATOR_REGIONS
 from kascade.catalog.regions import REGIONS
+from kascade.config.addons import check_addons
+from kascade.config.autoscaling import check_autoscaling
 from kascade.config.groups import check_groups
 from kascade.config.model import (
     MAX_MODEL_NAME,
@@ -48,6 +50,8 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
         *_tenants(config),
         *_operated(config),
         *check_references(config),
+        *check_addons(config),
+        *check_autoscaling(config),
         *_unsealed_tenants(config),
         *_settings(config),
     )

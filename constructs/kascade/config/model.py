@@ -60,6 +60,9 @@ _TRAINING_PLAN = re.compile(
 )
 _CRON = re.compile(r"cron\([\w,*?/# -]{9,200}\)", re.ASCII)
 _ALARM = re.compile(r"(?!\s).{1,255}(?<!\s)")
+_AMP_WORKSPACE = re.compile(
+    r"arn:aws[a-z-]*:aps:[a-z0-9-]+:[0-9]{12}:workspace/ws-[A-Za-z0-9-]{1,64}"
+)
 _VPC_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
 
@@ -249,6 +252,30 @@ class ExistingEksConfig(Block):
     )
 
 
+class AddonsConfig(Block):
+    """EKS add-ons of HyperPod beside the inference operator, whose models ask for it themselves."""
+
+    task_governance: Switch = Field(
+        default=False, description="Quotas and queues for teams (Kueue, by HyperPod's add-on)."
+    )
+    training_operator: Switch = Field(
+        default=False, description="HyperPod's training operator; brings cert-manager with it."
+    )
+    observability_workspace_arn: (
+        Annotated[
+            str,
+            _matching(
+                _AMP_WORKSPACE, "the ARN of a Managed Prometheus workspace (arn:aws:aps:...)"
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Workspace in this region that HyperPod's observability add-on writes to. "
+        "Without one the add-on is left out; the metrics of engines and cache need none.",
+    )
+
+
 class KubernetesConfig(Block):
     """The EKS cluster."""
 
@@ -279,6 +306,9 @@ class KubernetesConfig(Block):
     )
     kyverno: KyvernoConfig = Field(
         default=KyvernoConfig(), description="Kyverno, for models in mode `operator`."
+    )
+    addons: AddonsConfig = Field(
+        default=AddonsConfig(), description="Further EKS add-ons of HyperPod."
     )
 
 
@@ -528,6 +558,12 @@ class HyperPodConfig(Block):
         default=None,
         description="Scheduled updates of the nodes' system software. Without it the nodes keep "
         "what they were made with.",
+    )
+    autoscaling: Literal["karpenter"] | None = Field(
+        default=None,
+        description="karpenter lets HyperPod add an instance when a pod waits for one and take it "
+        "away when it is empty; each group begins at 0 and `count` is its most. Without it every "
+        "group has `count` instances.",
     )
 
 

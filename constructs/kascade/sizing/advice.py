@@ -56,6 +56,7 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
     _of_versions(draft)
     _of_l2(draft)
     _of_the_janitor(draft)
+    _of_autoscaling(draft)
     if not draft.config.kubernetes.admin_role_arns:
         draft.warnings.append(
             Problem(
@@ -65,17 +66,7 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
                 + "; name one",
             )
         )
-    theirs = [i for i, m in enumerate(draft.config.models) if m.mode == "operator"]
-    if theirs:
-        draft.warnings.append(
-            Problem(
-                path=("models", theirs[0], "mode"),
-                message="HyperPod's inference operator is not installed from here: deploy the "
-                f"stacks up to {draft.config.name}-cluster, add its EKS add-on, then deploy the "
-                "rest, which needs its kinds (docs/operator.md)",
-            )
-        )
-    ours = len(theirs) < len(draft.config.models)
+    ours = any(model.mode == "deployment" for model in draft.config.models)
     if draft.config.images.router is None and ours:
         draft.warnings.append(
             Problem(
@@ -166,6 +157,19 @@ def _of_l2(draft: Draft) -> None:
                 "old files there, or give the claim more room than that",
             )
         )
+
+
+def _of_autoscaling(draft: Draft) -> None:
+    if draft.config.hyperpod.autoscaling is None:
+        return
+    draft.warnings.append(
+        Problem(
+            path=("hyperpod", "autoscaling"),
+            message="the template states 0 instances for every group and Karpenter fills them; "
+            "AWS does not say what a later change of a group's other settings does to instances "
+            "that run, so try one on a cluster without traffic first",
+        )
+    )
 
 
 def _of_the_janitor(draft: Draft) -> None:

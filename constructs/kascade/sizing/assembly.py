@@ -10,7 +10,7 @@ from kascade.catalog.endpoints import BUSY_ENDPOINTS, CLOSED_ENDPOINTS
 from kascade.catalog.instances import PRICE_REGION
 from kascade.catalog.kubernetes import ADDONS
 from kascade.config.model import ExistingVpcConfig, ServingConfig, SoftwareUpdatesConfig
-from kascade.sizing import host, network, operated
+from kascade.sizing import autoscaling, features, host, network, operated
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.fit import ROUTER_CPU_MILLIS
 from kascade.sizing.l2 import HOST_SHARED_MEMORY
@@ -136,9 +136,7 @@ def _network(draft: Draft) -> NetworkPlan:
     )
 
 
-def _existing_network(
-    config: ServingConfig, existing: ExistingVpcConfig, nat: int
-) -> NetworkPlan:
+def _existing_network(config: ServingConfig, existing: ExistingVpcConfig, nat: int) -> NetworkPlan:
     private = existing.private_subnets
     collector = existing.collector_subnets or private if config.observability.enabled else ()
     return NetworkPlan(
@@ -181,7 +179,7 @@ def _cluster(
         admin_role_arns=config.kubernetes.admin_role_arns,
         addons=tuple(
             addon
-            for addon in _addons(config.kubernetes.version, s3_driver=bool(_weights_in_s3(draft)))
+            for addon in _addons(config.kubernetes.version, s3_driver=_s3_driver(draft))
             if config.kubernetes.existing is None
             or addon.name not in config.kubernetes.existing.addons
         ),
@@ -201,6 +199,8 @@ def _cluster(
         existing=_existing_cluster(config),
         security_group_ids=config.hyperpod.security_group_ids,
         software_updates=_software_updates(config.hyperpod.software_updates),
+        features=features.features_plan(config),
+        autoscaling=autoscaling.autoscaling_plan(draft, groups),
     )
 
 
@@ -215,6 +215,11 @@ def _software_updates(config: SoftwareUpdatesConfig | None) -> SoftwareUpdatesPl
         wait_seconds=config.wait_seconds,
         rollback_alarms=config.rollback_alarms,
     )
+
+
+def _s3_driver(draft: Draft) -> bool:
+    """For weights, and because the inference operator does not start without it."""
+    return bool(_weights_in_s3(draft)) or features.operated(draft.config)
 
 
 def _weights_in_s3(draft: Draft) -> tuple[BucketAccess, ...]:
@@ -330,6 +335,8 @@ def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Figure:
     parts.append((system.count, system.instance_type, SYSTEM_USD_PER_HOUR[system.instance_type]))
     total = sum(count * price for count, _, price in parts) + EKS_USD_PER_HOUR
     words = [f"{count} x {kind} at {price:g}" for count, kind, price in parts]
+    if draft.config.hyperpod.autoscaling is not None:
+        words = [*(f"up to {word}" for word in words[:-1]), words[-1]]
     return Figure(
         value=round(total, 2),
         unit="USD/h",

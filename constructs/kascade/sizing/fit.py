@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kascade.errors import Problem
-from kascade.sizing import host, network, operated
+from kascade.sizing import features, host, network, operated
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.nodes import pack
@@ -183,6 +183,11 @@ def system_nodes_fit(draft: Draft) -> None:
                 ),
             )
         )
+    slots = features.pod_slots_fit(
+        draft.config, pods=routers + doors + masters + operated.KYVERNO_REPLICAS
+    )
+    if slots is not None:
+        draft.problems.append(slots)
 
 
 def _nodes_for(engines: Sequence[int], gpus_per_node: int) -> int:
@@ -201,9 +206,10 @@ def daemons_on(draft: Draft, group: Group) -> tuple[host.Daemon, ...]:
         replace(group.instance, efa_interfaces=most_efa),
         curvine=draft.curvine is not None,
         tiered_storage=draft.config.hyperpod.tiered_storage_percentage is not None,
-        s3_driver=bool(from_s3),
+        s3_driver=bool(from_s3) or features.operated(draft.config),
         s3_volumes=[
             name for model in from_s3 if draft.runs_on(model, group) for name in model.engine_names
         ],
         janitor=draft.janitor is not None,
+        fsx_driver=features.operated(draft.config),
     )

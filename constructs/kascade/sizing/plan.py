@@ -6,7 +6,7 @@ Constructs and charts take slices of it. They may format what stands here, never
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kascade.errors import Problem
@@ -122,6 +122,49 @@ class AddonPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceAddonPlan:
+    """HyperPod's inference operator.
+
+    Attributes:
+        role_name: Of the operator's role; the add-on insists on its beginning.
+        tls_bucket: Of the bucket for certificates; account and region come after it.
+    """
+
+    addon: AddonPlan
+    role_name: str
+    tls_bucket: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservabilityAddonPlan:
+    """HyperPod's own metrics.
+
+    Attributes:
+        workspace_arn: The Managed Prometheus workspace that it writes to.
+        workspace_endpoint: Its address.
+    """
+
+    addon: AddonPlan
+    workspace_arn: str
+    workspace_endpoint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeaturesPlan:
+    """EKS add-ons that come after HyperPod's nodes.
+
+    Attributes:
+        dependencies: Add-ons that the others need, first.
+    """
+
+    dependencies: tuple[AddonPlan, ...]
+    inference: InferenceAddonPlan | None
+    task_governance: AddonPlan | None
+    training_operator: AddonPlan | None
+    observability: ObservabilityAddonPlan | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemGroupPlan:
     """EKS managed node group for everything that needs no GPU."""
 
@@ -219,6 +262,35 @@ class BucketAccess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodePoolPlan:
+    """How Karpenter fills one instance group.
+
+    Attributes:
+        group: The group, after which everything of the pool is named.
+        labels: Of the group's nodes, those included that HyperPod sets and pods ask for.
+        gpus: Most GPUs of all its instances, which bounds their number.
+        empty_seconds: How long an instance carries nothing but daemons before it goes.
+        away_at_once: Most instances that Karpenter takes away at a time.
+    """
+
+    group: str
+    instance_type: str
+    zone: str
+    labels: Mapping[str, str]
+    taints: tuple[tuple[str, str, str], ...]
+    gpus: int
+    empty_seconds: int
+    away_at_once: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalingPlan:
+    """HyperPod's managed Karpenter: one pool for each instance group."""
+
+    pools: tuple[NodePoolPlan, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
     """EKS and HyperPod.
 
@@ -231,6 +303,8 @@ class ClusterPlan:
         weights: What engines mount from S3; empty when no model does.
         existing: The EKS cluster to use, or None when one is made.
         security_group_ids: Of the nodes, beside the deployment's own.
+        features: None when no feature wants an add-on of its own.
+        autoscaling: None when every group has as many instances as it counts.
     """
 
     eks_name: str
@@ -250,11 +324,20 @@ class ClusterPlan:
     existing: ExistingEksPlan | None = None
     security_group_ids: tuple[str, ...] = ()
     software_updates: SoftwareUpdatesPlan | None = None
+    features: FeaturesPlan | None = None
+    autoscaling: AutoscalingPlan | None = None
 
     @property
     def makes_hyperpod(self) -> bool:
         """Whether the HyperPod cluster is made here, or is there already."""
         return self.existing is None or self.existing.hyperpod_arn is None
+
+    @property
+    def at_start(self) -> ClusterPlan:
+        """The cluster as a template states it: what Karpenter fills begins empty."""
+        if self.autoscaling is None:
+            return self
+        return replace(self, groups=tuple(replace(group, count=0) for group in self.groups))
 
     @property
     def gpu_instance_types(self) -> tuple[str, ...]:
