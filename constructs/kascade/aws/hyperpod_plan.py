@@ -58,11 +58,15 @@ def planned_cluster(
     )
     cluster.resource.node.add_dependency(*eks.ready)
     updates = _updates(cluster, plan.software_updates)
-    keys = {
-        arn: kms.Key.from_key_arn(cluster, f"Key-{arn.rpartition('/')[2]}", arn)
+    arns = {
+        arn
         for group in plan.groups
         for arn in (group.volume_kms_key_arn, group.root_volume_kms_key_arn)
         if arn is not None
+    }
+    keys = {
+        arn: kms.Key.from_key_arn(cluster, f"Key-{arn.rpartition('/')[2]}", arn)
+        for arn in sorted(arns)
     }
     for group in plan.groups:
         subnets = None
