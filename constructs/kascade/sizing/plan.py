@@ -811,6 +811,8 @@ class ServingPlan:
         observability: None when turned off.
         warnings: What deploys but deserves a look.
         admission: None when no engine is in mode ``operator``.
+        on_delete: What the configuration says about log groups and buckets of deleted stacks:
+            retain or destroy.
     """
 
     name: str
@@ -834,6 +836,7 @@ class ServingPlan:
     usd_per_hour: Figure
     warnings: tuple[Problem, ...]
     admission: AdmissionPlan | None = None
+    on_delete: str = "retain"
 
     @property
     def operated(self) -> tuple[str, ...]:
