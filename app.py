@@ -108,8 +108,8 @@ def _synth(app: cdk.App) -> None:
     plan = plan_file(str(config))
     if plan.on_delete == "destroy" and not _may_destroy(app):
         sys.stderr.write(
-            f"on_delete: destroy is one key of two, so log groups and buckets are kept. To let them "
-            f"go with their stacks, deploy with the other one: make deploy CONFIG={config} "
+            "on_delete: destroy is one key of two, so log groups and buckets are kept. To let "
+            f"them go with their stacks, deploy with the other one: make deploy CONFIG={config} "
             f"ALLOW_DESTROY=1, which adds --context {ALLOW_DESTROY}=true.\n"
         )
     DIST.mkdir(exist_ok=True)

@@ -32,9 +32,13 @@ def keep_or_destroy(scope: IConstruct, *, destroy: bool) -> None:
         scope: An app, a stack, or less.
         destroy: True when both keys are given.
     """
-    policy = cdk.RemovalPolicy.DESTROY if destroy else cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
     for resource in _holding(scope):
-        resource.apply_removal_policy(policy)
+        if destroy:
+            resource.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        else:
+            # By override: the CDK refuses to keep a bucket that was made to be emptied.
+            resource.add_override("DeletionPolicy", "RetainExceptOnCreate")
+            resource.add_override("UpdateReplacePolicy", "Retain")
         # CloudFormation takes a changed policy for no change at all, unless another comes along.
         resource.add_metadata(_METADATA, "destroy" if destroy else "retain")
         if not destroy and isinstance(resource, s3.CfnBucket):
