@@ -435,8 +435,8 @@ def test_destroy_leaves_nothing_else(story: Story) -> None:
     with story.step("destroy"):
         story.deployment.destroy().must_succeed()
         assert story.aws.stacks() == {"CDKToolkit": "CREATE_COMPLETE"}
-        left = {kind for _, kind, _ in story.orphans()}
-        assert (left, len(story.orphans())) == ({LOG_GROUP}, len(story.kept))
+        orphaned = {kind for _, kind, _ in story.orphans()}
+        assert (orphaned, len(story.orphans())) == ({LOG_GROUP}, len(story.kept))
 
         def left() -> set[Key]:
             there = listed(story.cluster)
