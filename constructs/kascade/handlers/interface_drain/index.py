@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 log.setLevel(logging.INFO)
 
 PAUSE_SECONDS = 15
+SHORT_PAUSE_SECONDS = 2
+"""Where all that was left has just been deleted."""
+
 RESERVE_SECONDS = 60
 """Of the function's time, kept back for the last look and the report."""
 
@@ -89,14 +92,14 @@ class Drain:
 
     def _wait(self, vpc: str, subnets: Sequence[str], context: Context) -> None:
         while left := self._interfaces(subnets):
-            for interface in left:
-                if interface["Status"] == "available":
-                    self._delete(interface)
+            unused = [interface for interface in left if interface["Status"] == "available"]
+            for interface in unused:
+                self._delete(interface)
             left_ms = context.get_remaining_time_in_millis()
             if left_ms < (PAUSE_SECONDS + RESERVE_SECONDS) * 1000:
                 break
-            log.info("%d network interfaces are left", len(left))
-            self._sleep(PAUSE_SECONDS)
+            log.info("%d network interfaces are left, %d of them unused", len(left), len(unused))
+            self._sleep(PAUSE_SECONDS if len(unused) < len(left) else SHORT_PAUSE_SECONDS)
         left = self._interfaces(subnets)
         strangers = self._strangers(vpc)
         if left or strangers:
