@@ -1032,3 +1032,8 @@ class ServingConfig(Block):
     images: ImagesConfig = Field(
         default=ImagesConfig(), description="Images instead of the catalog's pinned ones."
     )
+    on_delete: Literal["retain", "destroy"] = Field(
+        default="retain",
+        description="What becomes of log groups and buckets when their stacks are deleted. destroy "
+        "also takes the context flag kascade:allow-destroy; see docs/deletion.md.",
+    )

@@ -74,7 +74,7 @@ def _node(pool: NodePoolPlan) -> Fields:
         # HyperPod renews the software of its nodes; age alone is no reason to lose an engine.
         "expireAfter": "Never",
         "requirements": [
-            {"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": [pool.instance_type]},
+            {"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": list(pool.instance_types)},
             {"key": ZONE, "operator": "In", "values": [pool.zone]},
         ],
     }

@@ -53,6 +53,15 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
                 also_reads=(("region",),),
             )
         )
+    if draft.config.on_delete == "retain":
+        draft.warnings.append(
+            Problem(
+                path=("on_delete",),
+                message="log groups and buckets stay when their stacks are deleted, and cost what "
+                "they hold; to let them go, set it to destroy and deploy with ALLOW_DESTROY=1 "
+                "before you delete (docs/deletion.md)",
+            )
+        )
     _of_versions(draft)
     _of_l2(draft)
     _of_the_janitor(draft)

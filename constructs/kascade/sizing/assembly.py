@@ -110,6 +110,7 @@ def assemble(
         usd_per_hour=_usd_per_hour(draft, groups),
         warnings=tuple(draft.warnings),
         admission=operated.admission_plan(config),
+        on_delete=config.on_delete,
     )
 
 

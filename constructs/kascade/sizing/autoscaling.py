@@ -31,7 +31,7 @@ def _pool(group: Group) -> NodePoolPlan:
     config = group.config
     return NodePoolPlan(
         group=config.name,
-        instance_type=config.instance_type,
+        instance_types=config.types,
         zone=config.zone or "",
         labels={**dict(sorted(config.labels.items())), _GROUP_LABEL: config.name},
         taints=tuple((taint.key, taint.value, taint.effect) for taint in config.taints),

@@ -62,6 +62,6 @@ def _roles(draft: Draft, groups: dict[str, Group]) -> list[str]:
         roles.append("nvidia_device_plugin")
         # Without a name of your own it comes from AWS's registry of the region.
         roles += ["health_agent"] if config.images.health_agent else []
-    if any(group.instance.efa_interfaces for group in groups.values()):
+    if any(t.efa_interfaces for group in groups.values() for t in group.types):
         roles.append("efa_device_plugin")
     return roles

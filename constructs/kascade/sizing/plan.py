@@ -274,7 +274,7 @@ class NodePoolPlan:
     """
 
     group: str
-    instance_type: str
+    instance_types: tuple[str, ...]
     zone: str
     labels: Mapping[str, str]
     taints: tuple[tuple[str, str, str], ...]
@@ -1006,6 +1006,8 @@ class ServingPlan:
         observability: None when turned off.
         warnings: What deploys but deserves a look.
         admission: None when no engine is in mode ``operator``.
+        on_delete: What the configuration says about log groups and buckets of deleted stacks:
+            retain or destroy.
     """
 
     name: str
@@ -1029,6 +1031,7 @@ class ServingPlan:
     usd_per_hour: Figure
     warnings: tuple[Problem, ...]
     admission: AdmissionPlan | None = None
+    on_delete: str = "retain"
 
     @property
     def operated(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from tests.unit.aws.test_stacks import needs
 
 POOL = NodePoolPlan(
     group="gpu",
-    instance_type="ml.g6e.12xlarge",
+    instance_types=("ml.g6e.12xlarge",),
     zone="us-west-2a",
     labels={"team": "x", INSTANCE_GROUP_LABEL: "gpu"},
     taints=(("team", "", "NoSchedule"), ("kind", "gpu", "NoExecute")),
