@@ -19,6 +19,8 @@ class NetworkStack(KascadeStack):
             description=f"Kascade {plan.name}: VPC, endpoints and node security group",
         )
         self.network = ServingNetwork(self, "Network", plan=plan.network)
+        if plan.network.existing is not None:
+            return
         InterfaceDrain(
             self,
             "Drain",

@@ -53,7 +53,7 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
             s3_volumes=_mounted_from_s3(plan, instance_type),
             fsx_driver=operated,
         ):
-            if daemon.name in _OWN_DAEMONS:
+            if daemon.name in _OWN_DAEMONS and plan.platform.agents:
                 continue
             tiered_mib = instance.ram_gib * 1024 * (percentage or 0) // 100
             extra_mib = tiered_mib if daemon.name == "ai-toolkit" else 0

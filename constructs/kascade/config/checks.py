@@ -12,6 +12,7 @@ from kascade.catalog.operator import MAX_NAME_AND_NAMESPACE, OPERATOR_REGIONS
 from kascade.catalog.regions import REGIONS
 from kascade.config.addons import check_addons
 from kascade.config.autoscaling import check_autoscaling
+from kascade.config.existing import check_existing
 from kascade.config.groups import check_groups
 from kascade.config.model import (
     MAX_MODEL_NAME,
@@ -51,6 +52,7 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
         *_operated(config),
         *check_references(config),
         *check_addons(config),
+        *check_existing(config),
         *check_autoscaling(config),
         *_unsealed_tenants(config),
         *_settings(config),

@@ -66,7 +66,7 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
     _of_l2(draft)
     _of_the_janitor(draft)
     _of_autoscaling(draft)
-    if not draft.config.kubernetes.admin_role_arns:
+    if not draft.config.kubernetes.admin_role_arns and draft.config.kubernetes.existing is None:
         draft.warnings.append(
             Problem(
                 path=("kubernetes", "admin_role_arns"),

@@ -52,6 +52,8 @@ def operated(config: ServingConfig) -> bool:
 
 def features_plan(config: ServingConfig) -> FeaturesPlan | None:
     """Plan the add-ons of a configuration's features; None where it has no such feature."""
+    if config.kubernetes.existing is not None:
+        return None  # its owner's
     wanted = config.kubernetes.addons
     pinned = FEATURE_ADDONS.get(config.kubernetes.version, {})
 

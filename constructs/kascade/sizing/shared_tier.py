@@ -102,6 +102,7 @@ def curvine_plan(
         namespace=draft.namespaces.cache,
         cluster_id=draft.config.name,
         image=draft.image("curvine"),
+        prepared=draft.config.hyperpod.existing is None,
         csi_image=draft.image("curvine_csi"),
         provisioner_image=draft.image("csi_provisioner"),
         registrar_image=draft.image("csi_registrar"),

@@ -146,10 +146,23 @@ class CurvineWorkers(Construct):
                 config_volume(config_name),
                 # "Directory" refuses to start where the lifecycle script did not make it;
                 # "DirectoryOrCreate" would make it on the root disk.
-                {"name": "data", "hostPath": {"path": plan.host_path, "type": "Directory"}},
+                *(
+                    [{"name": "data", "hostPath": {"path": plan.host_path, "type": "Directory"}}]
+                    if plan.prepared
+                    else []
+                ),
                 {"name": "nvme", "hostPath": {"path": plan.nvme_mount, "type": "Directory"}},
             ],
         }
+
+    def _data_mount(self) -> Fields:
+        plan = self._plan
+        if plan.prepared:
+            return {"name": "data", "mountPath": DATA_MOUNT}
+        # No script of ours ran on these nodes. The kubelet makes a subPath when it starts this
+        # container, so after the one before it has proved that the mount is NVMe.
+        inside = plan.host_path.removeprefix(f"{plan.nvme_mount}/")
+        return {"name": "nvme", "mountPath": DATA_MOUNT, "subPath": inside}
 
     def _container(self) -> Fields:
         plan = self._plan
@@ -181,5 +194,5 @@ class CurvineWorkers(Construct):
             # Root, because the image has no other user; upstream's "privileged" is not needed, FUSE
             # being elsewhere.
             "securityContext": NO_PRIVILEGES,
-            "volumeMounts": [{"name": "data", "mountPath": DATA_MOUNT}, CONFIG_MOUNT],
+            "volumeMounts": [self._data_mount(), CONFIG_MOUNT],
         }
