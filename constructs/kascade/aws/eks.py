@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -22,6 +22,7 @@ from kascade.sizing.plan import AddonPlan, ClusterPlan, ExistingEksPlan, SystemG
 
 _EBS_ADDON: Final = "aws-ebs-csi-driver"
 _KMS_WINDOW_DAYS: Final = 30
+_TAGS: Final = "@aws-cdk/aws-eks:clusterMustManuallyTagSubnet"
 _ISOLATED: Final = "@aws-cdk/aws-eks:isolatedSubnetsForKubectlPrivateSubnets"
 _LAMBDA_VPC_ACTIONS: Final = (
     "ec2:AssignPrivateIpAddresses",
@@ -144,6 +145,9 @@ class ServingEksCluster(Construct):
         cdk.Annotations.of(cluster).acknowledge_warning(
             _ISOLATED, "A plan without NAT names every endpoint (kascade.catalog.endpoints)."
         )
+        cdk.Annotations.of(cluster).acknowledge_warning(
+            _TAGS, "A template cannot tag somebody's subnets; docs/existing.md says which tags."
+        )
         return cluster
 
     def _import_cluster(self, existing: ExistingEksPlan) -> list[IDependable]:
@@ -151,20 +155,25 @@ class ServingEksCluster(Construct):
         network = self.network
         handler_log = log_group(self, "KubectlLog", retention_days=self._plan.log_retention_days)
         role = self._make_kubectl_role(handler_log.log_group_arn)
-        self.cluster = eks.Cluster.from_cluster_attributes(
+        attributes: dict[str, Any] = {
+            "cluster_name": self._plan.eks_name,
+            "vpc": network.vpc,
+            "cluster_security_group_id": existing.security_group_id,
+        }
+        # The function asks a cluster for its name, and a cluster is imported with its function.
+        provider = eks.KubectlProvider(
             self,
-            "Cluster",
-            cluster_name=self._plan.eks_name,
-            vpc=network.vpc,
-            cluster_security_group_id=existing.security_group_id,
-            kubectl_provider_options=eks.KubectlProviderOptions(
-                kubectl_layer=KubectlV34Layer(self, "KubectlLayer"),
-                private_subnets=network.home_subnets,
-                security_groups=[network.node_security_group],
-                role=role.without_policy_updates(),
-            ),
+            "KubectlProvider",
+            cluster=eks.Cluster.from_cluster_attributes(self, "Named", **attributes),
+            kubectl_layer=KubectlV34Layer(self, "KubectlLayer"),
+            private_subnets=network.home_subnets,
+            security_groups=[network.node_security_group],
+            role=role.without_policy_updates(),
         )
-        self._tame_kubectl_provider(self.cluster.node, handler_log.log_group_name)
+        self.cluster = eks.Cluster.from_cluster_attributes(
+            self, "Cluster", **attributes, kubectl_provider=provider
+        )
+        self._tame_kubectl_provider(self.node, handler_log.log_group_name)
         principals = {"KubectlAccess": role.role_arn} | {
             _admin_id(arn): arn for arn in self._plan.admin_role_arns
         }
@@ -212,12 +221,12 @@ class ServingEksCluster(Construct):
         )
         return role
 
-    def _tame_kubectl_provider(self, cluster: Node, log_group_name: str) -> None:
+    def _tame_kubectl_provider(self, parent: Node, log_group_name: str) -> None:
         """Bound the logs of the provider's two functions, and drop a condition it leaves over."""
         framework_log = log_group(
             self, "KubectlFrameworkLog", retention_days=self._plan.log_retention_days
         )
-        provider = cluster.find_child("KubectlProvider")
+        provider = parent.find_child("KubectlProvider")
         handler = provider.node.find_child("Handler")
         framework = provider.node.find_child("Provider").node.find_child("framework-onEvent")
         for function, name in (

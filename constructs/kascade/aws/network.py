@@ -1,7 +1,7 @@
 """VPC of one deployment."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import aws_cdk as cdk
 import jsii
@@ -40,6 +40,9 @@ class _PlannedAddresses:
                 for request in cast("Sequence[ec2.RequestedSubnet]", requested_subnets)
             ]
         )
+
+
+_NO_ROUTES: Final = "@aws-cdk/aws-ec2:noSubnetRouteTableId"
 
 
 class ServingNetwork(Construct):
@@ -94,6 +97,9 @@ class ServingNetwork(Construct):
                 strict=bool(existing.collector_subnet_ids),
             )
         ]
+        cdk.Annotations.of(self).acknowledge_warning(
+            _NO_ROUTES, "Routes are the owner's; nothing here asks for them."
+        )
 
     def _make_vpc(self, plan: NetworkPlan) -> None:
         closed = plan.nat_gateways == 0
