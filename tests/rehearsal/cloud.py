@@ -37,7 +37,7 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
     instance type, since HyperPod's memory daemon is as large as its share of the node's RAM.
     """
     found: list[Object] = []
-    for instance_type in sorted({group.instance_type for group in plan.cluster.groups}):
+    for instance_type in sorted({t for group in plan.cluster.groups for t in group.instance_types}):
         instance = INSTANCES[instance_type]
         percentage = plan.cluster.tiered_storage_percentage
         for daemon in daemons(
@@ -76,7 +76,7 @@ def _mounted_from_s3(plan: ServingPlan, instance_type: str) -> list[str]:
     return [
         engine.name
         for engine in plan.engines
-        if engine.instance_type == instance_type
+        if instance_type in engine.instance_types
         and engine.mounted_weights is not None
         and engine.mounted_weights.bucket is not None
     ]

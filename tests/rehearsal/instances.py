@@ -14,7 +14,7 @@ from kascade.sizing.plan import ServingPlan
 from tests.rehearsal.cloud import aws_workloads
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.kubectl import Object
-from tests.rehearsal.nodes import NodeGroup, hyperpod_group, system_group
+from tests.rehearsal.nodes import NodeGroup, hyperpod_group, smallest, system_group
 
 NODEGROUP: Final = "AWS::EKS::Nodegroup"
 HYPERPOD: Final = "AWS::SageMaker::Cluster"
@@ -92,7 +92,7 @@ class Instances:
         (volume,) = group["InstanceStorageConfigs"]
         return hyperpod_group(
             group["InstanceGroupName"],
-            instance_type=group["InstanceType"],
+            instance_type=smallest(_types(group)),
             count=int(group["InstanceCount"]),
             zones=self._zones(network["Subnets"]),
             volume_gib=int(volume["EbsVolumeConfig"]["VolumeSizeInGB"]),
@@ -103,3 +103,9 @@ class Instances:
                 for taint in settings.get("Taints") or []
             ],
         )
+
+
+def _types(group: Mapping[str, Any]) -> list[str]:
+    if "InstanceType" in group:
+        return [group["InstanceType"]]
+    return list(group["InstanceRequirements"]["InstanceTypes"])

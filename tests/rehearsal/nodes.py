@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -188,9 +188,14 @@ def system_group(
     )
 
 
+def smallest(instance_types: Iterable[str]) -> str:
+    """Choose the type with the least room: what runs there runs on the others, too."""
+    return min(instance_types, key=lambda name: (INSTANCES[name].allocatable_ram_mib, name))
+
+
 def planned_groups(plan: ServingPlan) -> dict[str, NodeGroup]:
     """Return every group of a plan by its name, the system nodes first."""
-    zones = plan.network.zones
+    zones = plan.network.home_zones
     system = plan.cluster.system_group
     groups = [
         system_group(
@@ -203,7 +208,7 @@ def planned_groups(plan: ServingPlan) -> dict[str, NodeGroup]:
     groups += [
         hyperpod_group(
             group.name,
-            instance_type=group.instance_type,
+            instance_type=smallest(group.instance_types),
             count=group.count,
             zones=zones if group.zone is None else (group.zone,),
             volume_gib=group.volume_gib,
