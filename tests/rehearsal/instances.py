@@ -14,7 +14,7 @@ from kascade.sizing.plan import ServingPlan
 from tests.rehearsal.cloud import aws_workloads
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.kubectl import Object
-from tests.rehearsal.nodes import NodeGroup, hyperpod_group, smallest, system_group
+from tests.rehearsal.nodes import NodeGroup, hyperpod_group, system_group
 
 NODEGROUP: Final = "AWS::EKS::Nodegroup"
 HYPERPOD: Final = "AWS::SageMaker::Cluster"
@@ -92,7 +92,7 @@ class Instances:
         (volume,) = group["InstanceStorageConfigs"]
         return hyperpod_group(
             group["InstanceGroupName"],
-            instance_type=smallest(_types(group)),
+            instance_types=_types(group),
             count=int(group["InstanceCount"]),
             zones=self._zones(network["Subnets"]),
             volume_gib=int(volume["EbsVolumeConfig"]["VolumeSizeInGB"]),
