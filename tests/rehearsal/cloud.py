@@ -42,7 +42,7 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
     features = plan.cluster.features
     operated = features is not None and features.inference is not None
     s3_driver = bool(plan.cluster.weights) or operated
-    for instance_type in sorted({group.instance_type for group in plan.cluster.groups}):
+    for instance_type in sorted({t for group in plan.cluster.groups for t in group.instance_types}):
         instance = INSTANCES[instance_type]
         percentage = plan.cluster.tiered_storage_percentage
         for daemon in daemons(
@@ -90,7 +90,7 @@ def _mounted_from_s3(plan: ServingPlan, instance_type: str) -> list[str]:
     return [
         engine.name
         for engine in plan.engines
-        if engine.instance_type == instance_type
+        if instance_type in engine.instance_types
         and engine.mounted_weights is not None
         and engine.mounted_weights.bucket is not None
     ]

@@ -391,7 +391,14 @@ class HyperPodCluster(_Cluster):
             return [subnet.subnet_id for subnet in inside]
         if selection.subnets is not None:
             return [subnet.subnet_id for subnet in selection.subnets]
-        return list(self._vpc.select_subnets(**selection._values).subnet_ids)
+        chosen = self._vpc.select_subnets(
+            availability_zones=selection.availability_zones,
+            one_per_az=selection.one_per_az,
+            subnet_filters=selection.subnet_filters,
+            subnet_group_name=selection.subnet_group_name,
+            subnet_type=selection.subnet_type,
+        )
+        return list(chosen.subnet_ids)
 
     def _mistakes(self, subnet_ids: list[str]) -> list[str]:
         found = _of_subnets(subnet_ids)
