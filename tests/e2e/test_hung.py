@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -16,13 +15,11 @@ from tests.e2e.disk import chunk_files
 from tests.e2e.replicas import (
     attempt,
     compute_and_store,
-    container,
     counter,
     healthy_engines,
     hits_of,
     in_background,
     prompt,
-    wait_for_hits,
     wait_for_restart,
     worst,
 )
@@ -67,18 +64,14 @@ def test_a_hung_read_is_held_until_the_routers_deadline(
     measured("a read hangs, its client has an error after", f"{max(held):.1f} s")
     measured("a read hangs, others meanwhile", f"2 of 2, {worst(meanwhile):.1f} s at most")
 
-    # LMCache 0.5.6 got over it in one run and not in another; a restart of its server mends it.
+    # The read has ended, and that replica takes blocks from L2 as before.
     text = prompt("after the hung read", 2600)
     computed = compute_and_store(system, one, text)
     answer, hits = hits_of(system, other, text)
     assert answer.token_ids == computed.token_ids
+    chunk = system.target.chunk_size
+    assert hits == len(text) // chunk * chunk
     measured("a read hung, taken from L2 by that replica afterwards", f"{hits:.0f} tokens")
-    server = container(system, other, "lmcache")
-    restarts = server.restarts
-    server.signal_all(signal.SIGKILL)
-    wait_for_restart(system, server, restarts)
-    seconds = wait_for_hits(system, other, "after the restart")
-    measured("a read hung, hits again after a restart of its cache server", f"{seconds:.1f} s")
 
 
 def reads(replica: Replica) -> float:
