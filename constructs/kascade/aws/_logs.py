@@ -13,6 +13,8 @@ def log_group(
 ) -> logs.LogGroup:
     """Make a log group that keeps its events for a given time.
 
+    It goes with its stack, unless an app decides otherwise (``kascade.aws.removal``).
+
     CloudWatch encrypts it with a key of its own. A customer key would cost a key policy that
     trusts the log service and adds nothing here: no group of this library holds prompts or
     answers.
