@@ -43,6 +43,7 @@ class ClusterStack(KascadeStack):
         self.platform = AppliedManifests(
             self, "Platform", cluster=self.eks.cluster, objects=platform
         )
+        self.platform.node.add_dependency(*self.eks.entries)
         self.hyperpod: HyperPodCluster | None = None
         if plan.cluster.makes_hyperpod:
             self.hyperpod = self._make_hyperpod(plan, network)
@@ -61,7 +62,12 @@ class ClusterStack(KascadeStack):
         )
         hyperpod.resource.node.add_dependency(self.platform.barrier)
         if plan.cluster.autoscaling is not None:
-            KarpenterAutoscaling(self, "Autoscaling", hyperpod=hyperpod.resource)
+            KarpenterAutoscaling(
+                self,
+                "Autoscaling",
+                hyperpod=hyperpod.resource,
+                volume_keys=plan.cluster.volume_keys,
+            )
         if plan.cluster.features is not None and self.eks.issuer_url is not None:
             self.features = FeatureAddons(
                 self,

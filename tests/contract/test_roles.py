@@ -32,25 +32,31 @@ def account(name: str) -> str:
 def expected(plan: ServingPlan) -> Trusts:
     """The table, by what the plan has chosen."""
     features = plan.cluster.features
+    own_vpc, own_eks = plan.network.existing is None, plan.cluster.existing is None
+    framework = "ProviderframeworkonEventServiceRole"
+    addons = {addon.name for addon in plan.cluster.addons}
     rows: list[tuple[bool, str, frozenset[str]]] = [
         # network
-        (True, "NetworkVpcFlowLogIAMRole", frozenset({"vpc-flow-logs.amazonaws.com"})),
-        (True, "CustomVpcRestrictDefaultSGCustomResourceProviderRole", LAMBDA),
+        (own_vpc, "NetworkVpcFlowLogIAMRole", frozenset({"vpc-flow-logs.amazonaws.com"})),
+        (own_vpc, "CustomVpcRestrictDefaultSGCustomResourceProviderRole", LAMBDA),
+        (own_vpc, "DrainHandlerRole", LAMBDA),
+        (own_vpc, "DrainProviderRole", LAMBDA),
         # EKS
-        (True, "EksClusterRole", frozenset({"eks.amazonaws.com"})),
+        (own_eks, "EksClusterRole", frozenset({"eks.amazonaws.com"})),
         (True, "EksKubectlRole", LAMBDA),
-        (True, "EksClusterKubectlProviderframeworkonEventServiceRole", LAMBDA),
+        (own_eks, f"EksClusterKubectl{framework}", LAMBDA),
+        (not own_eks, f"EksKubectl{framework}", LAMBDA),
         (True, "EksSystemNodeRole", frozenset({"ec2.amazonaws.com"})),
-        (True, "EksEbsCsiRole", PODS),
+        ("aws-ebs-csi-driver" in addons, "EksEbsCsiRole", PODS),
         (bool(plan.cluster.weights), "EksWeightsRole", PODS),
         # HyperPod
-        (True, "HyperPodExecutionRole", SAGEMAKER),
+        (plan.cluster.makes_hyperpod, "HyperPodExecutionRole", SAGEMAKER),
         (
             plan.cluster.autoscaling is not None,
             "AutoscalingClusterRole",
             frozenset({"hyperpod.sagemaker.amazonaws.com"}),
         ),
-        (True, "LifecycleUploadRole", LAMBDA),
+        (plan.cluster.makes_hyperpod, "LifecycleUploadRole", LAMBDA),
         # observability
         (
             plan.observability is not None,

@@ -82,7 +82,7 @@ class Karpenter:
     def _make(self, pool: str, node: Object) -> None:
         group = NodeGroup(
             name=pool,
-            instance_type=node["type"],
+            instance_types=(node["type"],),
             count=1,
             zones=(node["zone"],),
             shape=hyperpod_shape(node["type"], volume_gib=self._volume_gib),

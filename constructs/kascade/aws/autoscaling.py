@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from kascade.aws._nag import accept_wildcards
+
+_GRANTED: Final = (
+    "CreateGrant",
+    "Decrypt",
+    "DescribeKey",
+    "GenerateDataKeyWithoutPlaintext",
+    "ReEncryptFrom",
+    "ReEncryptTo",
+    "RetireGrant",
+)
+"""What a volume's grant is for (reported: page sagemaker-hyperpod-eks-autoscaling)."""
+
+
+def _volumes(keys: Sequence[str]) -> dict[str, iam.PolicyDocument]:
+    """Rights on the keys of the instances' volumes, by way of SageMaker alone."""
+    if not keys:
+        return {}
+    through = {"StringLike": {"kms:ViaService": "sagemaker.*.amazonaws.com"}}
+    grant = iam.PolicyStatement(
+        actions=["kms:CreateGrant"],
+        resources=list(keys),
+        conditions={
+            **through,
+            "Bool": {"kms:GrantIsForAWSResource": "true"},
+            "ForAllValues:StringEquals": {"kms:GrantOperations": list(_GRANTED)},
+        },
+    )
+    describe = iam.PolicyStatement(
+        actions=["kms:DescribeKey"], resources=list(keys), conditions=through
+    )
+    return {"Volumes": iam.PolicyDocument(statements=[grant, describe])}
 
 
 class KarpenterAutoscaling(Construct):
@@ -21,7 +55,12 @@ class KarpenterAutoscaling(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, hyperpod: sagemaker.CfnCluster
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        hyperpod: sagemaker.CfnCluster,
+        volume_keys: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, construct_id)
         # The cluster's id is unknown before it exists, and it is made with this role.
@@ -45,7 +84,8 @@ class KarpenterAutoscaling(Construct):
                         )
                     ]
                 )
-            },
+            }
+            | _volumes(volume_keys),
         )
         accept_wildcards(
             self.role,

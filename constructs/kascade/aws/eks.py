@@ -58,6 +58,8 @@ class ServingEksCluster(Construct):
         cluster: The cluster, with the function that applies manifests.
         ebs_csi_role: Role of the EBS driver, or None where the plan has no such add-on.
         issuer_url: Of the tokens of its service accounts; None of a cluster that was there.
+        entries: What the function that applies manifests waits for: its way into a cluster that was
+            there. The CDK sees to that itself where it makes the cluster.
         ready: Everything nodes of any kind rely on: rules, add-ons, system nodes.
     """
 
@@ -69,7 +71,7 @@ class ServingEksCluster(Construct):
         self.network = network
         self.issuer_url: str | None = None
         self.cluster: eks.ICluster
-        entered: list[IDependable] = []
+        self.entries: list[IDependable] = []
         if plan.existing is None:
             cluster = self._make_cluster()
             for arn in plan.admin_role_arns:
@@ -77,8 +79,9 @@ class ServingEksCluster(Construct):
             self.cluster = cast("eks.ICluster", cluster)
             self.issuer_url = cluster.cluster_open_id_connect_issuer_url
         else:
-            entered = self._import_cluster(plan.existing)
-        rules = [*self._connect_nodes(), *entered]
+            self.entries = self._import_cluster(plan.existing)
+        rules = self._connect_nodes()
+        self.entries += rules if not plan.makes_hyperpod else []
         early = [self._add_addon(addon) for addon in plan.addons if not addon.needs_nodes]
         system = self._add_system_group(plan.system_group)
         system.node.add_dependency(*early, *rules)
@@ -89,7 +92,7 @@ class ServingEksCluster(Construct):
                 resource = self._add_addon(addon)
                 resource.node.add_dependency(system)
                 late.append(resource)
-        self.ready: list[IDependable] = [*rules, *early, system, *late]
+        self.ready: list[IDependable] = [*self.entries, *rules, *early, system, *late]
 
     def _make_cluster(self) -> eks.Cluster:
         plan, network = self._plan, self.network

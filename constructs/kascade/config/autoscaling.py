@@ -52,6 +52,20 @@ def _group(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
             "largest number that you want to pay for, or take the group out",
             also_reads=(_MODE,),
         )
+    if group.capacity.kind == "training_plan":
+        yield Problem(
+            path=(*path, "capacity"),
+            message="got training_plan, whose instances are reserved and paid for whether they "
+            "run or not; use on_demand or spot, or leave hyperpod.autoscaling out",
+            also_reads=(_MODE,),
+        )
+    if group.min_count is not None:
+        yield Problem(
+            path=(*path, "min_count"),
+            message=f"got {group.min_count}, but with autoscaling every group begins empty; leave "
+            "it out",
+            also_reads=(_MODE,),
+        )
     if group.deep_health_checks:
         yield Problem(
             path=(*path, "deep_health_checks"),

@@ -337,7 +337,14 @@ class ClusterPlan:
         """The cluster as a template states it: what Karpenter fills begins empty."""
         if self.autoscaling is None:
             return self
-        return replace(self, groups=tuple(replace(group, count=0) for group in self.groups))
+        empty = (replace(group, count=0, min_count=None) for group in self.groups)
+        return replace(self, groups=tuple(empty))
+
+    @property
+    def volume_keys(self) -> tuple[str, ...]:
+        """ARNs of the KMS keys of all groups' volumes, each once."""
+        keys = {k for g in self.groups for k in (g.volume_kms_key_arn, g.root_volume_kms_key_arn)}
+        return tuple(sorted(key for key in keys if key is not None))
 
     @property
     def gpu_instance_types(self) -> tuple[str, ...]:
