@@ -438,9 +438,13 @@ def test_turning_the_keys_changes_nothing_that_runs(story: Story) -> None:
 def test_destroy_leaves_nothing_else(story: Story) -> None:
     with story.step("destroy"):
         ec2, network = story.aws.client("ec2"), story.aws.resources(f"{NAME}-network")
-        subnets = [physical for physical in network.values() if physical.startswith("subnet-")]
+        subnet = next(
+            physical
+            for logical, physical in network.items()
+            if "private" in logical and physical.startswith("subnet-")
+        )
         # As of a node that ended before its interface was given back.
-        made = ec2.create_network_interface(SubnetId=subnets[0], Description="aws-K8S-i-0123")
+        made = ec2.create_network_interface(SubnetId=subnet, Description="aws-K8S-i-0123")
         interface = made["NetworkInterface"]["NetworkInterfaceId"]
         story.deployment.destroy().must_succeed()
         there = ec2.describe_network_interfaces()["NetworkInterfaces"]
