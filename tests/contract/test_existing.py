@@ -54,9 +54,9 @@ def test_the_rest_is_made_and_nothing_is_wrong_with_it(tmp_path: Path, name: str
     }
     assert kinds & NEVER == set()
     assert kinds & CLUSTERS == MADE[name]
-    argv = [Path(sys.executable).with_name("cfn-lint"), "--regions", "us-west-2"]
+    argv = [str(Path(sys.executable).with_name("cfn-lint")), "--regions", "us-west-2"]
     lint = subprocess.run(
-        [*argv, "--ignore-checks", "W3005", "--format", "parseable", "--", *templates],
+        [*argv, "--ignore-checks", "W3005", "--format", "parseable", "--", *map(str, templates)],
         check=False,
         capture_output=True,
         text=True,
