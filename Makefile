@@ -5,6 +5,9 @@ PYTHON ?= python3
 KUBERNETES ?= 1.34
 QUOTED = '$(subst ','\'',$(CONFIG))'
 
+# The second key of docs/deletion.md.
+KEYS := $(if $(filter 1 true yes,$(ALLOW_DESTROY)),--context kascade:allow-destroy=true)
+
 # The faults of a disk are made by mounts, which take root or a user namespace of one's own.
 MOUNTING := $(if $(filter 0,$(shell id -u)),,unshare --map-root-user --mount)
 
@@ -27,6 +30,7 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 help: ## print the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff, deploy and demo (default: $(CONFIG))"
+	@echo "  ALLOW_DESTROY=1 lets log groups and buckets go with their stacks where CONFIG says on_delete: destroy"
 	@echo "  KUBERNETES=1.36 chooses the server of rehearse and controlplane (default: $(KUBERNETES));"
 	@echo "  REHEARSAL_KUBECONFIG=PATH offers rehearse an empty cluster instead of one of its own"
 
@@ -35,15 +39,15 @@ plan: .venv/run ## print every number that follows from CONFIG, with its reason
 
 synth: .venv/run $(CDK) ## plan, CloudFormation templates and Kubernetes manifests of CONFIG
 	@$(RUN) -m kascade.cli plan -- $(QUOTED)
-	@$(BIN)/node $(CDK) synth --quiet --context config=$(QUOTED)
+	@$(BIN)/node $(CDK) synth --quiet --context config=$(QUOTED) $(KEYS)
 	@$(RUN) -m tools.closing $(QUOTED)
 
 diff: .venv/run $(CDK) ## what CONFIG would change in the AWS account in use
-	@$(BIN)/node $(CDK) diff --context config=$(QUOTED)
+	@$(BIN)/node $(CDK) diff --context config=$(QUOTED) $(KEYS)
 
 deploy: .venv/run $(CDK) ## deploy CONFIG to the AWS account in use, and write down beside it what is fixed from then on
 	@$(RUN) -m kascade.cli lock -- $(QUOTED)
-	@$(BIN)/node $(CDK) deploy --all --context config=$(QUOTED)
+	@$(BIN)/node $(CDK) deploy --all --import-existing-resources --context config=$(QUOTED) $(KEYS)
 
 test: lint types layers tests ## all that needs no cloud, no cluster and no GPU: style, types, layers, tests
 

@@ -14,6 +14,8 @@ import cdk8s
 
 from k8s.charts import build_charts, manifest_app
 from kascade import KascadeError, ServingPlan, plan_file
+from kascade.aws.removal import ALLOW_DESTROY, keep_or_destroy
+from kascade.aws.timeouts import bound_custom_resources
 from kascade.errors import EXIT_INVALID, unwritable
 from kascade.observability.boards import boards
 from kascade.observability.rules import rule_groups
@@ -74,7 +76,14 @@ def build(app: cdk.App, plan: ServingPlan, *, manifests: Path) -> cdk8s.App:
             ),
             rules=rule_groups(cluster_name=plan.name) if plan.operated else None,
         )
+    bound_custom_resources(app)
+    keep_or_destroy(app, destroy=plan.on_delete == "destroy" and _may_destroy(app))
     return charts_app
+
+
+def _may_destroy(app: cdk.App) -> bool:
+    """Read the second key, which the command line gives as text."""
+    return str(app.node.try_get_context(ALLOW_DESTROY)).lower() == "true"
 
 
 def main() -> int:
@@ -97,6 +106,12 @@ def main() -> int:
 def _synth(app: cdk.App) -> None:
     config = app.node.try_get_context("config") or DEFAULT_CONFIG
     plan = plan_file(str(config))
+    if plan.on_delete == "destroy" and not _may_destroy(app):
+        sys.stderr.write(
+            "on_delete: destroy is one key of two, so log groups and buckets are kept. To let "
+            f"them go with their stacks, deploy with the other one: make deploy CONFIG={config} "
+            f"ALLOW_DESTROY=1, which adds --context {ALLOW_DESTROY}=true.\n"
+        )
     DIST.mkdir(exist_ok=True)
     # Everything is made aside and moved into place once it is whole.
     with tempfile.TemporaryDirectory(dir=DIST, prefix=".") as scratch:

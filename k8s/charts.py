@@ -9,6 +9,7 @@ from typing import Any
 import cdk8s
 
 from k8s.admission import AdmissionChart
+from k8s.autoscaling import AutoscalingChart
 from k8s.cache import CacheChart
 from k8s.dashboards import DashboardsChart
 from k8s.engine import EngineChart
@@ -25,6 +26,7 @@ class Charts:
 
     Attributes:
         platform: Applied before the HyperPod cluster is created.
+        autoscaling: How instances are added; None where nothing adds any.
         cache: None when no engine has an L2.
         admission: What Kyverno stands on; None where nobody needs it.
         router: None when HyperPod's operator brings every model's.
@@ -33,6 +35,7 @@ class Charts:
     """
 
     platform: PlatformChart
+    autoscaling: AutoscalingChart | None
     cache: CacheChart | None
     admission: AdmissionChart | None
     engines: tuple[EngineChart, ...]
@@ -42,7 +45,7 @@ class Charts:
     @property
     def serving(self) -> tuple[cdk8s.Chart, ...]:
         """What is applied once HyperPod is there, in deploy order."""
-        order = (self.cache, self.admission, *self.engines, self.router)
+        order = (self.autoscaling, self.cache, self.admission, *self.engines, self.router)
         return tuple(c for c in order if c is not None)
 
     @property
@@ -74,6 +77,7 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
     janitors = {janitor.engine: janitor for janitor in plan.janitors}
     charts = Charts(
         platform=PlatformChart(app, "platform", platform=plan.platform),
+        autoscaling=_autoscaling(app, plan),
         cache=_cache(app, plan),
         admission=_admission(app, plan),
         engines=tuple(
@@ -117,6 +121,12 @@ def _refuse_twins(rendered: Mapping[str, Sequence[Any]]) -> None:
                 )
                 raise KascadeError(msg)
             owners[key] = owner
+
+
+def _autoscaling(app: cdk8s.App, plan: ServingPlan) -> AutoscalingChart | None:
+    if plan.cluster.autoscaling is None:
+        return None
+    return AutoscalingChart(app, "autoscaling", autoscaling=plan.cluster.autoscaling)
 
 
 def _cache(app: cdk8s.App, plan: ServingPlan) -> CacheChart | None:

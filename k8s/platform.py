@@ -24,14 +24,20 @@ class PlatformChart(cdk8s.Chart):
             platform: The plan's slice.
         """
         super().__init__(scope, construct_id)
-        hyperpod = platform.namespaces.hyperpod
         ClosedNamespaces(
             self,
             "Namespaces",
             namespaces=platform.namespaces,
             host_directory=platform.host_directory,
+            hyperpod=platform.agents,
         )
         Classes(self, "Classes")
+        if platform.agents:
+            self._add_agents(platform)
+
+    def _add_agents(self, platform: PlatformPlan) -> None:
+        """What HyperPod looks for when it makes a cluster, and what offers the nodes' devices."""
+        hyperpod = platform.namespaces.hyperpod
         HyperPodAccess(self, "HyperPodAccess", namespace=hyperpod)
         # An affinity without values is invalid, and without GPUs there is nothing to offer.
         if platform.gpu_instance_types:

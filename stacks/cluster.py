@@ -5,8 +5,11 @@ from collections.abc import Sequence
 import aws_cdk as cdk
 from constructs import Construct
 
+from kascade.aws.addons import FeatureAddons
+from kascade.aws.autoscaling import KarpenterAutoscaling
 from kascade.aws.eks import ServingEksCluster
 from kascade.aws.hyperpod import HyperPodCluster
+from kascade.aws.hyperpod_plan import planned_cluster
 from kascade.aws.lifecycle import LifecycleScript
 from kascade.aws.manifests import AppliedManifests, KubernetesObject
 from kascade.aws.network import ServingNetwork
@@ -40,11 +43,10 @@ class ClusterStack(KascadeStack):
         self.platform = AppliedManifests(
             self, "Platform", cluster=self.eks.cluster, objects=platform
         )
-        lifecycle = LifecycleScript(self, "Lifecycle", deployment=plan.name, plan=plan.cluster)
-        self.hyperpod = HyperPodCluster(
-            self, "HyperPod", plan=plan.cluster, eks=self.eks, lifecycle=lifecycle
-        )
-        self.hyperpod.resource.node.add_dependency(self.platform.barrier)
+        self.platform.node.add_dependency(*self.eks.entries)
+        self.hyperpod: HyperPodCluster | None = None
+        if plan.cluster.makes_hyperpod:
+            self.hyperpod = self._make_hyperpod(plan, network)
         cdk.CfnOutput(
             self,
             "Kubeconfig",
@@ -52,3 +54,29 @@ class ClusterStack(KascadeStack):
             value=f"aws eks update-kubeconfig --name {plan.cluster.eks_name} "
             f"--region {plan.region}",
         )
+
+    def _make_hyperpod(self, plan: ServingPlan, network: ServingNetwork) -> HyperPodCluster:
+        lifecycle = LifecycleScript(self, "Lifecycle", deployment=plan.name, plan=plan.cluster)
+        hyperpod = planned_cluster(
+            self, "HyperPod", plan=plan.cluster.at_start, eks=self.eks, lifecycle=lifecycle
+        )
+        hyperpod.resource.node.add_dependency(self.platform.barrier)
+        if plan.cluster.autoscaling is not None:
+            KarpenterAutoscaling(
+                self,
+                "Autoscaling",
+                hyperpod=hyperpod.resource,
+                volume_keys=plan.cluster.volume_keys,
+            )
+        if plan.cluster.features is not None and self.eks.issuer_url is not None:
+            self.features = FeatureAddons(
+                self,
+                "Features",
+                plan=plan.cluster.features,
+                cluster=self.eks.cluster,
+                issuer_url=self.eks.issuer_url,
+                vpc_id=network.vpc.vpc_id,
+                hyperpod=hyperpod.resource,
+                after=self.eks.ready,
+            )
+        return hyperpod

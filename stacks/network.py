@@ -2,6 +2,7 @@
 
 from constructs import Construct
 
+from kascade.aws.drain import InterfaceDrain
 from kascade.aws.network import ServingNetwork
 from kascade.sizing.plan import ServingPlan
 from stacks._base import KascadeStack
@@ -18,3 +19,13 @@ class NetworkStack(KascadeStack):
             description=f"Kascade {plan.name}: VPC, endpoints and node security group",
         )
         self.network = ServingNetwork(self, "Network", plan=plan.network)
+        if plan.network.existing is not None:
+            return
+        InterfaceDrain(
+            self,
+            "Drain",
+            vpc=self.network.vpc,
+            subnets=self.network.private_subnets,
+            holds=[self.network.node_security_group],
+            log_retention_days=plan.network.flow_log_retention_days,
+        )

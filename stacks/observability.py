@@ -9,7 +9,7 @@ from constructs import Construct
 from kascade.aws.grafana import GrafanaDashboards, ManagedGrafana
 from kascade.aws.network import ServingNetwork
 from kascade.aws.prometheus import AlertingRules, ClusterScraper, ManagedPrometheus
-from kascade.sizing.plan import ServingPlan
+from kascade.sizing.plan import HOME_ZONES, ServingPlan
 from stacks._base import KascadeStack
 
 
@@ -50,7 +50,8 @@ class ObservabilityStack(KascadeStack):
             prometheus=self.prometheus,
             configuration=scrape_configuration,
             cluster_arn=cluster_arn,
-            subnets=network.collector_subnets,
+            # Home zones: another list of subnets makes another scraper.
+            subnets=network.collector_subnets[:HOME_ZONES],
             security_group=cluster_security_group,
         )
         if rules is not None:

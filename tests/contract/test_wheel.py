@@ -1,12 +1,15 @@
 """The wheel: what is in it, and that it works where the repository is not."""
 
+import ast
 import json
+import os
 import subprocess
 import sys
 import sysconfig
 import venv
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,3 +90,50 @@ def test_the_command_plans_from_the_wheel(installed: Path, tmp_path: Path) -> No
     argv = [str(installed), "-I", "-m", "kascade.cli", "plan", str(config), "--json", "plan.json"]
     subprocess.run(argv, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
     assert json.loads((tmp_path / "plan.json").read_text())
+
+
+EXAMPLE = ROOT / "examples" / "own_stack.py"
+
+
+def test_a_strangers_stack_synthesizes_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    """Its own VPC and EKS cluster; nothing of this repository but the wheel."""
+    environment = {**os.environ, "CDK_OUTDIR": str(tmp_path / "cdk.out")}
+    argv = [str(installed), "-I", str(EXAMPLE)]
+    ran = subprocess.run(
+        argv, cwd=tmp_path, check=False, capture_output=True, text=True, env=environment
+    )
+    assert ran.returncode == 0, ran.stderr
+    template = json.loads((tmp_path / "cdk.out" / "OwnStack.template.json").read_text())
+    found: dict[str, list[dict[str, Any]]] = {}
+    for resource in template["Resources"].values():
+        found.setdefault(resource["Type"], []).append(resource.get("Properties", {}))
+    (cluster,) = found["AWS::SageMaker::Cluster"]
+    first, second = cluster["InstanceGroups"]
+    assert first["InstanceType"] == "ml.g6e.4xlarge"
+    assert second["InstanceRequirements"] == {"InstanceTypes": ["ml.g6e.8xlarge", "ml.g6e.4xlarge"]}
+    (eks,) = (n for n, r in template["Resources"].items() if r["Type"] == "AWS::EKS::Cluster")
+    assert cluster["Orchestrator"] == {"Eks": {"ClusterArn": {"Fn::GetAtt": [eks, "Arn"]}}}
+    roles = [
+        role for role in found["AWS::IAM::Role"] if role.get("Description") == "HyperPod nodes"
+    ]
+    assert len(roles) == 1
+    (bucket,) = found["AWS::S3::Bucket"]
+    assert json.dumps(bucket["BucketName"]).count("sagemaker-") == 1
+    lint = [str(Path(sys.executable).with_name("cfn-lint")), "--regions", "us-west-2"]
+    lint += ["--ignore-checks", "W3005", "--", str(tmp_path / "cdk.out" / "OwnStack.template.json")]
+    linted = subprocess.run(lint, check=False, capture_output=True, text=True)
+    assert linted.stdout + linted.stderr == ""
+
+
+def test_a_strangers_stack_is_short() -> None:
+    lines = {
+        line
+        for node in ast.walk(ast.parse(EXAMPLE.read_text()))
+        if isinstance(node, ast.stmt) and not _is_docstring(node)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    assert len(lines) < 30
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

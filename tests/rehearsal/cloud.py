@@ -17,6 +17,7 @@ from tests.rehearsal.nodes import SYSTEM_LABEL, TYPE_LABEL, ZONE_LABEL
 
 EBS: Final = "ebs.csi.aws.com"
 S3: Final = "s3.csi.aws.com"
+FSX: Final = "fsx.csi.aws.com"
 _OWN_DAEMONS: Final = ("health-monitoring-agent", "nvidia-device-plugin", "efa-device-plugin")
 """Those that Kascade's own charts bring; Curvine's are known by their prefix."""
 
@@ -26,6 +27,7 @@ _SYSTEM_DAEMONS: Final = (
     "eks-pod-identity-agent",
     "ebs-csi-node",
     "s3-csi-node",
+    "fsx-csi-node",
 )
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 
@@ -37,17 +39,21 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
     instance type, since HyperPod's memory daemon is as large as its share of the node's RAM.
     """
     found: list[Object] = []
-    for instance_type in sorted({group.instance_type for group in plan.cluster.groups}):
+    features = plan.cluster.features
+    operated = features is not None and features.inference is not None
+    s3_driver = bool(plan.cluster.weights) or operated
+    for instance_type in sorted({t for group in plan.cluster.groups for t in group.instance_types}):
         instance = INSTANCES[instance_type]
         percentage = plan.cluster.tiered_storage_percentage
         for daemon in daemons(
             instance,
             curvine=False,
             tiered_storage=percentage is not None,
-            s3_driver=bool(plan.cluster.weights),
+            s3_driver=s3_driver,
             s3_volumes=_mounted_from_s3(plan, instance_type),
+            fsx_driver=operated,
         ):
-            if daemon.name in _OWN_DAEMONS:
+            if daemon.name in _OWN_DAEMONS and plan.platform.agents:
                 continue
             tiered_mib = instance.ram_gib * 1024 * (percentage or 0) // 100
             extra_mib = tiered_mib if daemon.name == "ai-toolkit" else 0
@@ -60,15 +66,23 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
     found += [
         _daemonset(daemon, "system", where={SYSTEM_LABEL: "system"}, extra_mib=0)
         for daemon in daemons(
-            some, curvine=False, tiered_storage=False, s3_driver=bool(plan.cluster.weights)
+            some,
+            curvine=False,
+            tiered_storage=False,
+            s3_driver=s3_driver,
+            fsx_driver=operated,
         )
         if daemon.name in _SYSTEM_DAEMONS
     ]
-    if plan.cluster.weights:
-        found.append(_csi_driver(S3))
+    found += [_csi_driver(name) for name, there in ((S3, s3_driver), (FSX, operated)) if there]
     # Requests as in the two EKS add-ons' published defaults.
     found.append(_deployment("coredns", cpu_millis=100, memory_mib=70, labels=_DNS_LABELS))
     found.append(_deployment("ebs-csi-controller", cpu_millis=60, memory_mib=240, labels={}))
+    if operated:
+        found += [
+            _deployment(name, cpu_millis=cpu, memory_mib=memory, labels={}, replicas=replicas)
+            for name, cpu, memory, replicas in _OF_THE_OPERATOR
+        ]
     return found
 
 
@@ -76,7 +90,7 @@ def _mounted_from_s3(plan: ServingPlan, instance_type: str) -> list[str]:
     return [
         engine.name
         for engine in plan.engines
-        if engine.instance_type == instance_type
+        if instance_type in engine.instance_types
         and engine.mounted_weights is not None
         and engine.mounted_weights.bucket is not None
     ]
@@ -126,6 +140,17 @@ def _claimed(namespace: str, name: str, mode: str, files: Object) -> list[Object
     ]
 
 
+_OF_THE_OPERATOR: Final = (
+    ("cert-manager", 10, 32, 3),
+    ("metrics-server", 100, 200, 2),
+    ("fsx-csi-controller", 40, 160, 2),
+    ("hyperpod-inference-controller-manager", 500, 256, 1),
+    ("hyperpod-inference-alb", 100, 128, 2),
+    ("keda", 100, 128, 3),
+)
+"""Pods of the inference add-on and of those that it needs: requests of the operator as in its
+manager.yaml, of metrics-server as in its add-on; the rest are estimates."""
+
 _DNS_LABELS: Final = {"k8s-app": "kube-dns"}
 
 
@@ -148,7 +173,9 @@ def _daemonset(daemon: Daemon, suffix: str, *, where: dict[str, str], extra_mib:
     }
 
 
-def _deployment(name: str, *, cpu_millis: int, memory_mib: int, labels: dict[str, str]) -> Object:
+def _deployment(
+    name: str, *, cpu_millis: int, memory_mib: int, labels: dict[str, str], replicas: int = 2
+) -> Object:
     labels = {"app.kubernetes.io/name": name} | labels
     template = _template(labels, cpu_millis=cpu_millis, memory_mib=memory_mib)
     template["spec"] |= {"priorityClassName": "system-cluster-critical"}
@@ -156,7 +183,7 @@ def _deployment(name: str, *, cpu_millis: int, memory_mib: int, labels: dict[str
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": name, "namespace": "kube-system"},
-        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
     }
 
 

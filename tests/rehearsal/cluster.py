@@ -47,11 +47,15 @@ class Cluster:
         """The administrator's kubeconfig."""
         return self.kubectl.kubeconfig
 
-    def install(self, rendered: Rendered) -> None:
+    def install(self, rendered: Rendered, *, hyperpod_nodes: bool = True) -> None:
         """Bring up a deployment in the order in which the stacks do.
 
         System nodes first, then the platform chart, then HyperPod's nodes, then the others. Every
         warning of the API server is an error.
+
+        Args:
+            rendered: The deployment.
+            hyperpod_nodes: False leaves HyperPod's groups empty.
         """
         self.define_crds()
         groups = planned_groups(rendered.plan)
@@ -60,7 +64,8 @@ class Cluster:
         self.kubectl.apply(aws_workloads(rendered.plan))
         self.kubectl.apply(platform)
         self.kubectl.apply(claims_of_people(rendered.plan))
-        self.join(groups.values())
+        if hyperpod_nodes:
+            self.join(groups.values())
         for objects in serving:
             self._apply_chart(objects)
 

@@ -92,7 +92,7 @@ class Instances:
         (volume,) = group["InstanceStorageConfigs"]
         return hyperpod_group(
             group["InstanceGroupName"],
-            instance_type=group["InstanceType"],
+            instance_types=_types(group),
             count=int(group["InstanceCount"]),
             zones=self._zones(network["Subnets"]),
             volume_gib=int(volume["EbsVolumeConfig"]["VolumeSizeInGB"]),
@@ -103,3 +103,9 @@ class Instances:
                 for taint in settings.get("Taints") or []
             ],
         )
+
+
+def _types(group: Mapping[str, Any]) -> list[str]:
+    if "InstanceType" in group:
+        return [group["InstanceType"]]
+    return list(group["InstanceRequirements"]["InstanceTypes"])

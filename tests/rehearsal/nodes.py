@@ -9,6 +9,7 @@ from typing import Final
 
 from kascade.catalog.instances import INSTANCES
 from kascade.sizing.host import allocatable_cpu_millis
+from kascade.sizing.instances import in_common
 from kascade.sizing.plan import ServingPlan
 from tests.rehearsal.kubectl import Object
 from tests.rehearsal.kwok import NODE_LABEL
@@ -54,11 +55,11 @@ class NodeShape:
         return shown
 
 
-def hyperpod_shape(instance_type: str, *, volume_gib: int) -> NodeShape:
-    """Return the shape of a HyperPod instance, from the catalog."""
-    instance = INSTANCES[instance_type]
+def hyperpod_shape(instance_types: Sequence[str], *, volume_gib: int) -> NodeShape:
+    """Return the shape of a HyperPod instance, from the catalog; of several types the least."""
+    instance = in_common([INSTANCES[name] for name in instance_types])
     if instance.max_pods is None:
-        msg = f"{instance_type} has no published pod limit, so its nodes cannot be simulated."
+        msg = f"{instance.name} has no published pod limit, so its nodes cannot be simulated."
         raise ValueError(msg)
     return NodeShape(
         cpu_millis=allocatable_cpu_millis(instance.vcpus),
@@ -89,10 +90,10 @@ def system_shape(instance_type: str, *, volume_gib: int) -> NodeShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """Instances that are alike."""
+    """Instances that are alike, of one type or of several in turn."""
 
     name: str
-    instance_type: str
+    instance_types: Sequence[str]
     count: int
     zones: Sequence[str]
     shape: NodeShape
@@ -122,7 +123,7 @@ class NodeGroup:
                     "kubernetes.io/arch": "amd64",
                     "kubernetes.io/os": "linux",
                     "kubernetes.io/hostname": name,
-                    TYPE_LABEL: self.instance_type,
+                    TYPE_LABEL: self.instance_types[index % len(self.instance_types)],
                     ZONE_LABEL: self.zones[index % len(self.zones)],
                     **self.labels,
                 },
@@ -140,7 +141,7 @@ class NodeGroup:
 def hyperpod_group(  # noqa: PLR0913 - what an instance group has
     name: str,
     *,
-    instance_type: str,
+    instance_types: Sequence[str],
     count: int,
     zones: Sequence[str],
     volume_gib: int,
@@ -154,10 +155,10 @@ def hyperpod_group(  # noqa: PLR0913 - what an instance group has
     """
     return NodeGroup(
         name=name,
-        instance_type=instance_type,
+        instance_types=instance_types,
         count=count,
         zones=zones,
-        shape=hyperpod_shape(instance_type, volume_gib=volume_gib),
+        shape=hyperpod_shape(instance_types, volume_gib=volume_gib),
         labels={
             GROUP_LABEL: name,
             "sagemaker.amazonaws.com/cluster-name": cluster,
@@ -176,7 +177,7 @@ def system_group(
     """Describe the nodes of the EKS managed node group."""
     return NodeGroup(
         name="system",
-        instance_type=instance_type,
+        instance_types=(instance_type,),
         count=count,
         zones=zones,
         shape=system_shape(instance_type, volume_gib=volume_gib),
@@ -190,7 +191,7 @@ def system_group(
 
 def planned_groups(plan: ServingPlan) -> dict[str, NodeGroup]:
     """Return every group of a plan by its name, the system nodes first."""
-    zones = plan.network.zones
+    zones = plan.network.home_zones
     system = plan.cluster.system_group
     groups = [
         system_group(
@@ -203,7 +204,7 @@ def planned_groups(plan: ServingPlan) -> dict[str, NodeGroup]:
     groups += [
         hyperpod_group(
             group.name,
-            instance_type=group.instance_type,
+            instance_types=group.instance_types,
             count=group.count,
             zones=zones if group.zone is None else (group.zone,),
             volume_gib=group.volume_gib,

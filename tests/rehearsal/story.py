@@ -66,6 +66,7 @@ class Story:
         heard: Announcements about node groups, in order.
         before: What the API server held before the first step.
         seconds: How long each step took.
+        kept: Log groups that were left behind on purpose.
     """
 
     cluster: Cluster
@@ -76,6 +77,7 @@ class Story:
     before: Mapping[Key, Document]
     seconds: dict[str, float] = field(default_factory=dict)
     failed: str | None = None
+    kept: set[str] = field(default_factory=set)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:

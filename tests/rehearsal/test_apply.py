@@ -12,7 +12,7 @@ from tests.rehearsal.checks import wanted_pods
 from tests.rehearsal.cloud import EBS, claims_of_people
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.kubectl import KubectlError, Object
-from tests.rehearsal.nodes import GROUP_LABEL, planned_groups
+from tests.rehearsal.nodes import GROUP_LABEL, TYPE_LABEL, planned_groups
 from tests.rehearsal.rendered import Rendered, identity
 from tests.rehearsal.snapshot import Snapshot, matches
 
@@ -58,8 +58,7 @@ def test_daemons_stand_on_their_groups_and_nowhere_else(
         "nvidia-device-plugin": {g.name for g in plan.cluster.groups if g.gpus},
     }
     if plan.cluster.efa_instance_types:
-        efa = {group.name for group in plan.cluster.groups if group.efa_interfaces}
-        expected["aws-efa-k8s-device-plugin"] = efa
+        expected["aws-efa-k8s-device-plugin"] = {g.name for g in plan.cluster.groups if g.efa_types}
     if plan.curvine is not None:
         expected["curvine-csi-node"] = hyperpod
         for worker in plan.curvine.workers:
@@ -67,13 +66,19 @@ def test_daemons_stand_on_their_groups_and_nowhere_else(
     ours = {item["metadata"]["name"] for item in rendered.objects() if item["kind"] == "DaemonSet"}
     assert ours == set(expected)
 
-    group_of = {
-        node["metadata"]["name"]: node["metadata"]["labels"].get(GROUP_LABEL)
-        for node in cluster.kubectl.get("nodes")
+    found = cluster.kubectl.get("nodes")
+    group_of = {node["metadata"]["name"]: _labels(node).get(GROUP_LABEL) for node in found}
+    with_efa = {
+        node["metadata"]["name"]
+        for node in found
+        if _labels(node).get(TYPE_LABEL) in plan.cluster.efa_instance_types
     }
     pods = cluster.kubectl.everywhere(["pods"])
     for name, groups in expected.items():
         wanted = {node for node, group in group_of.items() if group in groups}
+        if name == "aws-efa-k8s-device-plugin":
+            # A group may be of several types, of which not every one has EFA.
+            wanted &= with_efa
         nodes = [
             pod["spec"]["nodeName"]
             for pod in pods

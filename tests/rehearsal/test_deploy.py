@@ -34,6 +34,7 @@ SETTLE_SECONDS = 120
 
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 HYPERPOD, NODEGROUP = "AWS::SageMaker::Cluster", "AWS::EKS::Nodegroup"
+LOG_GROUP = "AWS::Logs::LogGroup"
 ENGINE: Key = ("Deployment", NAME, "qwen2-7b")
 ROUTER: Key = ("Deployment", NAME, "qwen2-7b-router")
 JANITOR: Key = ("Deployment", NAME, "qwen2-7b-janitor")
@@ -396,11 +397,60 @@ def _kept(item: Document) -> bool:
     )
 
 
-def test_destroy_leaves_nothing(story: Story) -> None:
+def _log_groups(story: Story) -> set[str]:
+    groups = story.aws.client("logs").describe_log_groups()["logGroups"]
+    return {group["logGroupName"] for group in groups}
+
+
+def test_without_the_keys_logs_stay_and_are_found_again(story: Story) -> None:
+    with story.step("one stack deleted and made again, its logs kept"):
+        observability = STACKS[-1]
+        resources = story.deployment.outputs.templates()[observability]["Resources"]
+        logical = {name for name, item in resources.items() if item["Type"] == LOG_GROUP}
+        made = story.aws.resources(observability)
+        named = {f"/aws/vendedlogs/prometheus/{NAME}{end}" for end in ("", "/collector")}
+        before = {made[name] for name in logical}
+        assert named < before
+        story.deployment.destroy(observability).must_succeed()
+        assert before <= _log_groups(story)
+        assert story.grafana.workspaces == {}
+        seen = len(story.aws.changes())
+        story.deployment.deploy(observability).must_succeed()
+        again = story.aws.resources(observability)
+        # Of one name there can only be one: it was taken over, not made.
+        created = {c.logical_id for c in story.aws.changes()[seen:] if c.type == LOG_GROUP}
+        assert created == {name for name in logical if made[name] not in named}
+        assert named < {again[name] for name in logical}
+        # Those without a name of their own get another one in AWS, and the same here.
+        story.kept = before - set(again.values())
+
+
+def test_turning_the_keys_changes_nothing_that_runs(story: Story) -> None:
+    with story.step("both keys"):
+        seen = len(story.aws.changes())
+        story.deployment.config["on_delete"] = "destroy"
+        assert "ALLOW_DESTROY=1" in story.deployment.synth().must_succeed().output
+        story.deployment.may_destroy = True
+        story.deploy().must_succeed()
+        assert story.aws.changes()[seen:] == []
+
+
+def test_destroy_leaves_nothing_else(story: Story) -> None:
     with story.step("destroy"):
+        ec2, network = story.aws.client("ec2"), story.aws.resources(f"{NAME}-network")
+        subnet = next(
+            physical
+            for logical, physical in network.items()
+            if "private" in logical and physical.startswith("subnet-")
+        )
+        # As of a node that ended before its interface was given back.
+        made = ec2.create_network_interface(SubnetId=subnet, Description="aws-K8S-i-0123")
+        interface = made["NetworkInterface"]["NetworkInterfaceId"]
         story.deployment.destroy().must_succeed()
+        there = ec2.describe_network_interfaces()["NetworkInterfaces"]
+        assert interface not in {item["NetworkInterfaceId"] for item in there}
         assert story.aws.stacks() == {"CDKToolkit": "CREATE_COMPLETE"}
-        assert story.orphans() == []
+        assert [kind for _, kind, _ in story.orphans()] == [LOG_GROUP] * len(story.kept)
 
         def left() -> set[Key]:
             there = listed(story.cluster)
@@ -412,9 +462,8 @@ def test_destroy_leaves_nothing(story: Story) -> None:
         assert wait_until(left, timeout_seconds=SETTLE_SECONDS) == set()
         assert story.grafana.workspaces == {}
         # The function cleaned up after itself before the workspace went.
-        (closed,) = story.grafana.closed.values()
-        assert closed == Workspace()
+        assert len(story.grafana.closed) == 2
+        assert all(closed == Workspace() for closed in story.grafana.closed.values())
         buckets = [b["Name"] for b in story.aws.client("s3").list_buckets()["Buckets"]]
         assert [name for name in buckets if not name.startswith("cdk-")] == []
-        groups = story.aws.client("logs").describe_log_groups()["logGroups"]
-        assert [group["logGroupName"] for group in groups] == []
+        assert _log_groups(story) == story.kept  # of the stack that went without the keys

@@ -11,7 +11,9 @@ from constructs import Construct
 def log_group(
     scope: Construct, construct_id: str, *, retention_days: int, name: str | None = None
 ) -> logs.LogGroup:
-    """Make a log group that keeps its events for a given time and goes with its stack.
+    """Make a log group that keeps its events for a given time.
+
+    It goes with its stack, unless an app decides otherwise (``kascade.aws.removal``).
 
     CloudWatch encrypts it with a key of its own. A customer key would cost a key policy that
     trusts the log service and adds nothing here: no group of this library holds prompts or

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -12,16 +12,18 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.lambda_layer_kubectl_v34 import KubectlV34Layer
-from constructs import Construct, IDependable
+from constructs import Construct, IDependable, Node
 
 from kascade.aws._logs import log_group, log_writing, streams_of
 from kascade.aws._nag import accept, accept_managed_policies, accept_wildcards
 from kascade.aws.network import ServingNetwork
 from kascade.aws.weights import S3_ADDON, S3_SERVICE_ACCOUNT, weights_reader
-from kascade.sizing.plan import AddonPlan, ClusterPlan, SystemGroupPlan
+from kascade.sizing.plan import AddonPlan, ClusterPlan, ExistingEksPlan, SystemGroupPlan
 
 _EBS_ADDON: Final = "aws-ebs-csi-driver"
 _KMS_WINDOW_DAYS: Final = 30
+_TAGS: Final = "@aws-cdk/aws-eks:clusterMustManuallyTagSubnet"
+_ISOLATED: Final = "@aws-cdk/aws-eks:isolatedSubnetsForKubectlPrivateSubnets"
 _LAMBDA_VPC_ACTIONS: Final = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:CreateNetworkInterface",
@@ -38,6 +40,10 @@ _SYSTEM_NODE_POLICIES: Final = (
 _EBS_CSI_POLICY: Final = "service-role/AmazonEBSCSIDriverPolicy"
 
 
+def _admin_id(arn: str) -> str:
+    return f"Admin-{arn.partition(':role/')[2].replace('/', '-')}"
+
+
 class ServingEksCluster(Construct):
     """EKS with its add-ons and a small managed node group for all that needs no GPU.
 
@@ -51,6 +57,9 @@ class ServingEksCluster(Construct):
         network: Where it stands.
         cluster: The cluster, with the function that applies manifests.
         ebs_csi_role: Role of the EBS driver, or None where the plan has no such add-on.
+        issuer_url: Of the tokens of its service accounts; None of a cluster that was there.
+        entries: What the function that applies manifests waits for: its way into a cluster that was
+            there. The CDK sees to that itself where it makes the cluster.
         ready: Everything nodes of any kind rely on: rules, add-ons, system nodes.
     """
 
@@ -60,13 +69,19 @@ class ServingEksCluster(Construct):
         super().__init__(scope, construct_id)
         self._plan = plan
         self.network = network
-        cluster = self._make_cluster()
-        for arn in plan.admin_role_arns:
-            cluster.grant_cluster_admin(
-                f"Admin-{arn.partition(':role/')[2].replace('/', '-')}", arn
-            )
-        self.cluster = cast("eks.ICluster", cluster)
+        self.issuer_url: str | None = None
+        self.cluster: eks.ICluster
+        self.entries: list[IDependable] = []
+        if plan.existing is None:
+            cluster = self._make_cluster()
+            for arn in plan.admin_role_arns:
+                cluster.grant_cluster_admin(_admin_id(arn), arn)
+            self.cluster = cast("eks.ICluster", cluster)
+            self.issuer_url = cluster.cluster_open_id_connect_issuer_url
+        else:
+            self.entries = self._import_cluster(plan.existing)
         rules = self._connect_nodes()
+        self.entries += rules if not plan.makes_hyperpod else []
         early = [self._add_addon(addon) for addon in plan.addons if not addon.needs_nodes]
         system = self._add_system_group(plan.system_group)
         system.node.add_dependency(*early, *rules)
@@ -77,7 +92,7 @@ class ServingEksCluster(Construct):
                 resource = self._add_addon(addon)
                 resource.node.add_dependency(system)
                 late.append(resource)
-        self.ready: list[IDependable] = [*rules, *early, system, *late]
+        self.ready: list[IDependable] = [*self.entries, *rules, *early, system, *late]
 
     def _make_cluster(self) -> eks.Cluster:
         plan, network = self._plan, self.network
@@ -107,7 +122,7 @@ class ServingEksCluster(Construct):
             cluster_name=plan.eks_name,
             version=eks.KubernetesVersion.of(plan.kubernetes_version),
             vpc=network.vpc,
-            vpc_subnets=[ec2.SubnetSelection(subnets=network.private_subnets)],
+            vpc_subnets=[ec2.SubnetSelection(subnets=network.home_subnets)],
             security_group=network.node_security_group,
             endpoint_access=access,
             secrets_encryption_key=key,
@@ -118,14 +133,69 @@ class ServingEksCluster(Construct):
             bootstrap_cluster_creator_admin_permissions=False,
             kubectl_provider_options=eks.KubectlProviderOptions(
                 kubectl_layer=KubectlV34Layer(self, "KubectlLayer"),
-                private_subnets=network.private_subnets,
+                private_subnets=network.home_subnets,
                 # Immutable, or the construct would add rights to pull images.
                 role=self._make_kubectl_role(handler_log.log_group_arn).without_policy_updates(),
             ),
         )
         cluster.node.default_child.node.add_dependency(control_plane_log)  # type: ignore[union-attr]
-        self._tame_kubectl_provider(cluster, handler_log.log_group_name)
+        accept_managed_policies(
+            cluster.role,
+            ["AmazonEKSClusterPolicy"],
+            "What the control plane needs by definition; AWS keeps it current.",
+        )
+        self._tame_kubectl_provider(cluster.node, handler_log.log_group_name)
+        cdk.Annotations.of(cluster).acknowledge_warning(
+            _ISOLATED, "A plan without NAT names every endpoint (kascade.catalog.endpoints)."
+        )
+        cdk.Annotations.of(cluster).acknowledge_warning(
+            _TAGS, "A template cannot tag somebody's subnets; docs/existing.md says which tags."
+        )
         return cluster
+
+    def _import_cluster(self, existing: ExistingEksPlan) -> list[IDependable]:
+        """Take somebody's cluster by its name; return what lets the function and people enter."""
+        network = self.network
+        handler_log = log_group(self, "KubectlLog", retention_days=self._plan.log_retention_days)
+        role = self._make_kubectl_role(handler_log.log_group_arn)
+        attributes: dict[str, Any] = {
+            "cluster_name": self._plan.eks_name,
+            "vpc": network.vpc,
+            "cluster_security_group_id": existing.security_group_id,
+        }
+        # The function asks a cluster for its name, and a cluster is imported with its function.
+        provider = eks.KubectlProvider(
+            self,
+            "KubectlProvider",
+            cluster=eks.Cluster.from_cluster_attributes(self, "Named", **attributes),
+            kubectl_layer=KubectlV34Layer(self, "KubectlLayer"),
+            private_subnets=network.home_subnets,
+            security_groups=[network.node_security_group],
+            role=role.without_policy_updates(),
+        )
+        self.cluster = eks.Cluster.from_cluster_attributes(
+            self, "Cluster", **attributes, kubectl_provider=provider
+        )
+        self._tame_kubectl_provider(self.node, handler_log.log_group_name)
+        principals = {"KubectlAccess": role.role_arn} | {
+            _admin_id(arn): arn for arn in self._plan.admin_role_arns
+        }
+        return [
+            eks.CfnAccessEntry(
+                self,
+                name,
+                cluster_name=self._plan.eks_name,
+                principal_arn=arn,
+                access_policies=[
+                    eks.CfnAccessEntry.AccessPolicyProperty(
+                        access_scope=eks.CfnAccessEntry.AccessScopeProperty(type="cluster"),
+                        policy_arn=f"arn:{cdk.Aws.PARTITION}:eks::aws:cluster-access-policy/"
+                        "AmazonEKSClusterAdminPolicy",
+                    )
+                ],
+            )
+            for name, arn in principals.items()
+        ]
 
     def _make_kubectl_role(self, log_group_arn: str) -> iam.Role:
         arn = cdk.Stack.of(self).format_arn(
@@ -154,12 +224,12 @@ class ServingEksCluster(Construct):
         )
         return role
 
-    def _tame_kubectl_provider(self, cluster: eks.Cluster, log_group_name: str) -> None:
+    def _tame_kubectl_provider(self, parent: Node, log_group_name: str) -> None:
         """Bound the logs of the provider's two functions, and drop a condition it leaves over."""
         framework_log = log_group(
             self, "KubectlFrameworkLog", retention_days=self._plan.log_retention_days
         )
-        provider = cluster.node.find_child("KubectlProvider")
+        provider = parent.find_child("KubectlProvider")
         handler = provider.node.find_child("Handler")
         framework = provider.node.find_child("Provider").node.find_child("framework-onEvent")
         for function, name in (
@@ -170,11 +240,6 @@ class ServingEksCluster(Construct):
             resource.logging_config = lambda_.CfnFunction.LoggingConfigProperty(log_group=name)
         self.node.try_remove_child("HasEcrPublic")
 
-        accept_managed_policies(
-            cluster.role,
-            ["AmazonEKSClusterPolicy"],
-            "What the control plane needs by definition; AWS keeps it current.",
-        )
         accept_managed_policies(
             framework,
             [
@@ -196,13 +261,19 @@ class ServingEksCluster(Construct):
         )
 
     def _connect_nodes(self) -> list[IDependable]:
-        """Let EKS's own security group, which system nodes get, and HyperPod's reach each other."""
+        """Let EKS's own security group, which system nodes get, and HyperPod's reach each other.
+
+        Where HyperPod is there already its nodes have a group of their own, and this one is the
+        function's that applies manifests.
+        """
         eks_group = self.cluster.cluster_security_group_id
         node_group = self.network.node_security_group.security_group_id
         pairs = {
             "FromSystemNodes": (node_group, eks_group, "From system nodes and kubectl"),
             "FromHyperPodNodes": (eks_group, node_group, "From HyperPod nodes"),
         }
+        if not self._plan.makes_hyperpod:
+            pairs = {"FromKubectl": (eks_group, node_group, "From the function of kubectl")}
         return [
             ec2.CfnSecurityGroupIngress(
                 self,
@@ -217,7 +288,8 @@ class ServingEksCluster(Construct):
 
     def _add_addon(self, addon: AddonPlan) -> eks.CfnAddon:
         associations = None
-        if addon.name == S3_ADDON:
+        # The inference operator wants the driver to be there; without weights it reads nothing.
+        if addon.name == S3_ADDON and self._plan.weights:
             role = weights_reader(self, "WeightsRole", folders=self._plan.weights)
             associations = [
                 eks.CfnAddon.PodIdentityAssociationProperty(
@@ -336,7 +408,7 @@ class ServingEksCluster(Construct):
             max_unavailable=1,
             force_update=False,  # an update that a disruption budget holds up fails instead
             enable_node_auto_repair=True,
-            subnets=ec2.SubnetSelection(subnets=self.network.private_subnets),
+            subnets=ec2.SubnetSelection(subnets=self.network.home_subnets),
             launch_template_spec=eks.LaunchTemplateSpec(
                 id=cast("str", template.launch_template_id),
                 version=template.latest_version_number,

@@ -1,7 +1,7 @@
 """VPC of one deployment."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import aws_cdk as cdk
 import jsii
@@ -10,7 +10,7 @@ from constructs import Construct
 
 from kascade.aws._logs import log_group
 from kascade.aws._nag import accept
-from kascade.sizing.plan import NetworkPlan
+from kascade.sizing.plan import ExistingVpcPlan, NetworkPlan
 
 
 @jsii.implements(ec2.IIpAddresses)
@@ -42,11 +42,14 @@ class _PlannedAddresses:
         )
 
 
+_NO_ROUTES: Final = "@aws-cdk/aws-ec2:noSubnetRouteTableId"
+
+
 class ServingNetwork(Construct):
     """Subnets of each kind in each zone, endpoints, and the nodes' security group.
 
     The plan names each subnet's addresses, so a zone added later moves none of those that exist.
-    HyperPod itself replaces a cluster whose list of subnets changes, though.
+    HyperPod and EKS keep to the home zones' subnets, since their own lists may never change.
 
     Without NAT gateways there is neither a public subnet nor an internet gateway: images, models
     and AWS are then reached through endpoints.
@@ -62,8 +65,43 @@ class ServingNetwork(Construct):
         node_security_group: For HyperPod nodes and the EKS control plane's interfaces.
     """
 
+    vpc: ec2.IVpc
+
     def __init__(self, scope: Construct, construct_id: str, *, plan: NetworkPlan) -> None:
         super().__init__(scope, construct_id)
+        self._home_zones = plan.home_zones
+        if plan.existing is None:
+            self._make_vpc(plan)
+        else:
+            self._import_vpc(plan, plan.existing)
+        self.node_security_group = self._make_node_security_group()
+
+    def _import_vpc(self, plan: NetworkPlan, existing: ExistingVpcPlan) -> None:
+        """Take somebody's VPC by its ids; its routes, endpoints and flow logs are theirs."""
+        self.vpc = ec2.Vpc.from_vpc_attributes(
+            self,
+            "Vpc",
+            vpc_id=existing.vpc_id,
+            vpc_cidr_block=plan.vpc_cidr,
+            availability_zones=list(plan.zones),
+            private_subnet_ids=list(existing.private_subnet_ids),
+        )
+        self._private_subnets = dict(zip(plan.zones, self.vpc.private_subnets, strict=True))
+        self.collector_subnets = [
+            ec2.Subnet.from_subnet_attributes(
+                self, f"Collector-{zone}", subnet_id=subnet_id, availability_zone=zone
+            )
+            for zone, subnet_id in zip(
+                plan.zones,
+                existing.collector_subnet_ids,
+                strict=bool(existing.collector_subnet_ids),
+            )
+        ]
+        cdk.Annotations.of(self).acknowledge_warning(
+            _NO_ROUTES, "Routes are the owner's; nothing here asks for them."
+        )
+
+    def _make_vpc(self, plan: NetworkPlan) -> None:
         closed = plan.nat_gateways == 0
         inside = ec2.SubnetType.PRIVATE_ISOLATED if closed else ec2.SubnetType.PRIVATE_WITH_EGRESS
         cidrs = {
@@ -110,12 +148,16 @@ class ServingNetwork(Construct):
         self._bound_default_group_log(plan.flow_log_retention_days)
         self._add_flow_log(plan.flow_log_retention_days)
         self._add_endpoints(plan)
-        self.node_security_group = self._make_node_security_group()
 
     @property
     def private_subnets(self) -> list[ec2.ISubnet]:
         """One private subnet per zone, in the plan's order."""
         return list(self._private_subnets.values())
+
+    @property
+    def home_subnets(self) -> list[ec2.ISubnet]:
+        """Private subnets of the zones in which everything lives that can never move."""
+        return [self._private_subnets[zone] for zone in self._home_zones]
 
     def _subnets(self, kind: str) -> list[ec2.ISubnet]:
         return self.vpc.select_subnets(subnet_group_name=kind).subnets

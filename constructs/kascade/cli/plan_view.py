@@ -70,7 +70,8 @@ def _engine_title(engine: EnginePlan) -> Text:
     gpus = f"{engine.gpus} GPU" + ("s" if engine.gpus > 1 else "")
     return Text.assemble(
         (engine.name, "bold"),
-        f"  {engine.model}  {engine.replicas} x {gpus} on {engine.group} ({engine.instance_type})",
+        f"  {engine.model}  {engine.replicas} x {gpus} on {engine.group} "
+        f"({' or '.join(engine.instance_types)})",
     )
 
 
@@ -184,8 +185,8 @@ def _nodes(plan: ServingPlan) -> Table:
         limit = str(group.max_pods) if group.max_pods else "?"
         table.add_row(
             group.name,
-            group.instance_type,
-            str(group.count),
+            "\n".join(group.instance_types),
+            str(group.count) if plan.cluster.autoscaling is None else f"0-{group.count}",
             f"{group.gpus} x {group.gpu_name}",
             format_bytes(group.allocatable_ram.value * MIB),
             format_bytes(group.nvme_bytes),

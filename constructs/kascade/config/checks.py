@@ -10,6 +10,10 @@ from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
 from kascade.catalog.models import MODELS
 from kascade.catalog.operator import MAX_NAME_AND_NAMESPACE, OPERATOR_REGIONS
 from kascade.catalog.regions import REGIONS
+from kascade.config.addons import check_addons
+from kascade.config.autoscaling import check_autoscaling
+from kascade.config.existing import check_existing
+from kascade.config.groups import check_groups
 from kascade.config.model import (
     MAX_MODEL_NAME,
     CurvineConfig,
@@ -42,10 +46,14 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
         *_names(config),
         *_places(config),
         *_instance_types(config),
+        *check_groups(config),
         *_models(config),
         *_tenants(config),
         *_operated(config),
         *check_references(config),
+        *check_addons(config),
+        *check_existing(config),
+        *check_autoscaling(config),
         *_unsealed_tenants(config),
         *_settings(config),
     )
@@ -196,11 +204,13 @@ def _places(config: ServingConfig) -> Iterator[Problem]:
 
 def _instance_types(config: ServingConfig) -> Iterator[Problem]:
     for index, group in enumerate(config.instance_groups):
-        if group.instance_type not in INSTANCES:
-            given = group.instance_type
+        path: ConfigPath = ("instance_groups", index, group.types_field)
+        for place, given in enumerate(group.types):
+            if given in INSTANCES:
+                continue
             hint = _near(given if given.startswith("ml.") else f"ml.{given}", INSTANCES)
             yield Problem(
-                path=("instance_groups", index, "instance_type"),
+                path=(*path, place) if group.instance_types else path,
                 message=f"{given!r} is not in the catalog of HyperPod GPU types, which are "
                 f"written with the prefix ml., such as ml.g6e.4xlarge.{hint}",
             )

@@ -57,6 +57,10 @@ def _block(block: type[BaseModel], depth: int) -> Iterator[str]:
             yield f"{indent}{name}: {_value(field)}"
         elif _is_list(field.annotation):
             yield from _list(name, field, members[0], depth)
+        elif field.default is None:
+            yield f"{indent}{name}: null"
+            lines = _block(members[0], depth + 1)
+            yield from (f"{indent}  # {line[len(indent) + 2 :]}" for line in lines)
         else:
             yield f"{indent}{name}:"
             yield from _block(members[0], depth + 1)
@@ -95,7 +99,9 @@ def _comment(field: FieldInfo, indent: str) -> Iterator[str]:
 
 
 def _value(field: FieldInfo) -> str:
-    value = field.examples[0] if field.is_required() and field.examples else field.default
+    # An example also where one of several fields is needed, and this the usual one.
+    wants_example = field.examples and (field.is_required() or field.default is None)
+    value = field.examples[0] if field.examples and wants_example else field.default
     value = list(value) if isinstance(value, tuple) else value
     return yaml.safe_dump(value, default_flow_style=True, width=10_000).split("\n")[0]
 

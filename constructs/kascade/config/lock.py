@@ -25,7 +25,9 @@ FIXED: Final[Mapping[ConfigPath, str]] = {
     ("name",): _OLD_STACKS,
     ("region",): _OLD_STACKS,
     ("account",): _OLD_STACKS,
-    ("zones",): "HyperPod keeps the subnets it was made with",
+    ("zones",): "EKS and HyperPod keep the subnets of the first two, and each zone's addresses "
+    "follow from its place, so zones can only be added at the end",
+    ("hyperpod", "security_group_ids"): "CloudFormation would replace the HyperPod cluster",
     ("network", "vpc_cidr"): "CloudFormation would replace the VPC under all that is in it",
     ("cache", "l2", "masters"): "each master's journal names the members of its group",
 }
@@ -52,6 +54,7 @@ def locked_values(config: ServingConfig) -> dict[str, object]:
         ("name",): config.name,
         ("region",): config.region,
         ("zones",): list(config.zones),
+        ("hyperpod", "security_group_ids"): list(config.hyperpod.security_group_ids),
         ("network", "vpc_cidr"): config.network.vpc_cidr,
     }
     if config.account is not None:
@@ -81,7 +84,7 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
         )
     for path, reason in FIXED.items():
         field = format_path(path)
-        if field in lock and field in wanted and lock[field] != wanted[field]:
+        if field in lock and field in wanted and not _kept(path, lock[field], wanted[field]):
             yield Problem(
                 path=path,
                 message=f"got {_shown(wanted[field])}, but {source} says that "
@@ -90,11 +93,19 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
             )
 
 
+def _kept(path: ConfigPath, locked: object, wanted: object) -> bool:
+    """Say whether a value is the deployed one; zones may have grown at their end."""
+    if path == ("zones",) and isinstance(locked, list) and isinstance(wanted, list):
+        return wanted[: len(locked)] == locked
+    return locked == wanted
+
+
 _KINDS: Final[Mapping[ConfigPath, tuple[type, str]]] = {
     ("name",): (str, "text"),
     ("region",): (str, "text"),
     ("account",): (str, "text, in quotes"),
     ("zones",): (list, "a list"),
+    ("hyperpod", "security_group_ids"): (list, "a list"),
     ("network", "vpc_cidr"): (str, "text"),
     ("cache", "l2", "masters"): (int, "a number"),
 }
@@ -135,12 +146,14 @@ def lock_text(config: ServingConfig, before: Lock) -> str:
     Args:
         config: The configuration, which ``check_lock`` has nothing against.
         before: The lock so far. Its values stay, also those that no longer matter, such as the
-            masters of a pool that was switched off: their volumes outlive it.
+            masters of a pool that was switched off: their volumes outlive it. Zones that were
+            added since are locked, too.
     """
-    values = {**locked_values(config), **before}
+    now = locked_values(config)
+    values = {**now, **before, "zones": now["zones"]}
     ordered = {field: values[field] for field in map(format_path, FIXED) if field in values}
     return _HEADER + yaml.safe_dump(ordered, sort_keys=False, default_flow_style=None)
 
 
 def _shown(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else repr(value)
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else repr(value)

@@ -49,6 +49,20 @@ _IP_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 _OTHER_BUCKETS = ("--x-s3", "-s3alias", "--ol-s3", ".mrap", "--table-s3")
 _FOLDERS = re.compile(r"(?!\.)[\w.=+-]{1,200}(/(?!\.)[\w.=+-]{1,200}){0,9}", re.ASCII)
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}")
+_SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
+_VPC = re.compile(r"vpc-[0-9a-f]{8,17}")
+_EKS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_ADDON = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
+_HYPERPOD_ARN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:cluster/[a-z0-9]{12}")
+_GROUP_ID = re.compile(r"sg-[0-9a-f]{8}([0-9a-f]{9})?")
+_TRAINING_PLAN = re.compile(
+    r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]{1,63}"
+)
+_CRON = re.compile(r"cron\([\w,*?/# -]{9,200}\)", re.ASCII)
+_ALARM = re.compile(r"(?!\s).{1,255}(?<!\s)")
+_AMP_WORKSPACE = re.compile(
+    r"arn:aws[a-z-]*:aps:[a-z0-9-]+:[0-9]{12}:workspace/ws-[A-Za-z0-9-]{1,64}"
+)
 _VPC_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
 
@@ -208,8 +222,67 @@ class KyvernoConfig(Block):
     )
 
 
+BASE_ADDONS = (
+    "vpc-cni",
+    "kube-proxy",
+    "coredns",
+    "eks-pod-identity-agent",
+    "aws-ebs-csi-driver",
+)
+"""What every cluster here needs."""
+
+
+class ExistingEksConfig(Block):
+    """An EKS cluster of yours, with authentication mode API or API_AND_CONFIG_MAP."""
+
+    name: Annotated[str, _matching(_EKS_NAME, "the name of an EKS cluster")] = Field(
+        examples=["platform"], description="Its name."
+    )
+    security_group_id: Annotated[
+        str, _matching(_GROUP_ID, "the id of a security group (sg-...)")
+    ] = Field(
+        examples=["sg-0123456789abcdef0"],
+        description="The cluster security group that EKS made (clusterSecurityGroupId).",
+    )
+    addons: tuple[Annotated[str, _matching(_ADDON, "the name of an EKS add-on")], ...] = Field(
+        default=BASE_ADDONS,
+        max_length=40,
+        description="EKS add-ons that it has; what is missing is added. Without this: the five "
+        "that every cluster here needs.",
+    )
+
+
+class AddonsConfig(Block):
+    """EKS add-ons of HyperPod beside the inference operator, whose models ask for it themselves."""
+
+    task_governance: Switch = Field(
+        default=False, description="Quotas and queues for teams (Kueue, by HyperPod's add-on)."
+    )
+    training_operator: Switch = Field(
+        default=False, description="HyperPod's training operator; brings cert-manager with it."
+    )
+    observability_workspace_arn: (
+        Annotated[
+            str,
+            _matching(
+                _AMP_WORKSPACE, "the ARN of a Managed Prometheus workspace (arn:aws:aps:...)"
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Workspace in this region that HyperPod's observability add-on writes to. "
+        "Without one the add-on is left out; the metrics of engines and cache need none.",
+    )
+
+
 class KubernetesConfig(Block):
     """The EKS cluster."""
+
+    existing: ExistingEksConfig | None = Field(
+        default=None,
+        description="An EKS cluster that is there already; `version` says what it runs.",
+    )
 
     version: str = Field(
         default=DEFAULT_KUBERNETES_VERSION,
@@ -234,19 +307,57 @@ class KubernetesConfig(Block):
     kyverno: KyvernoConfig = Field(
         default=KyvernoConfig(), description="Kyverno, for models in mode `operator`."
     )
+    addons: AddonsConfig = Field(
+        default=AddonsConfig(), description="Further EKS add-ons of HyperPod."
+    )
+
+
+class SubnetConfig(Block):
+    """A subnet that is there already."""
+
+    id: Annotated[str, _matching(_SUBNET, "the id of a subnet (subnet-...)")] = Field(
+        examples=["subnet-0123456789abcdef0"], description="Its id."
+    )
+    cidr: Cidr = Field(examples=["10.1.0.0/19"], description="Its addresses.")
+
+
+class ExistingVpcConfig(Block):
+    """A VPC of yours. Its routes, endpoints and flow logs stay yours."""
+
+    vpc_id: Annotated[str, _matching(_VPC, "the id of a VPC (vpc-...)")] = Field(
+        examples=["vpc-0123456789abcdef0"], description="Its id."
+    )
+    private_subnets: tuple[SubnetConfig, ...] = Field(
+        min_length=2,
+        max_length=4,
+        description="Subnets of nodes and pods, one for each zone, in the order of `zones`.",
+    )
+    collector_subnets: tuple[SubnetConfig, ...] = Field(
+        default=(),
+        max_length=4,
+        description="Subnets of the metrics collector, likewise. Without them it gets the private "
+        "ones, and then every address in these may read the pods' metrics.",
+    )
 
 
 class NetworkConfig(Block):
     """The VPC."""
+
+    existing: ExistingVpcConfig | None = Field(
+        default=None,
+        description="A VPC that is there already. `vpc_cidr` then is the range of it that holds "
+        "these subnets.",
+    )
 
     vpc_cidr: Annotated[str, AfterValidator(_vpc_cidr)] = Field(
         default="10.0.0.0/16",
         description="Address space of the VPC, /16 to /20. Cannot be changed during the life of a "
         "deployment.",
     )
-    nat: Literal["one", "per_zone"] = Field(
+    nat: Literal["one", "per_zone", "none"] = Field(
         default="one",
-        description="Ways out to the internet: one NAT gateway in all, or one in each zone.",
+        description="Ways out to the internet: one NAT gateway in all, one in each zone, or none. "
+        "With none, images come from ECR of the same region and weights from S3 or a claim.",
     )
     flow_log_retention_days: LogRetention = Field(
         default=30, description="Days that flow logs are kept."
@@ -263,27 +374,85 @@ class TaintConfig(Block):
     )
 
 
+class OnDemandCapacity(Block):
+    """Instances at the on-demand price, as long as there are any."""
+
+    kind: Literal["on_demand"] = "on_demand"
+
+
+class SpotCapacity(Block):
+    """Spare instances, cheaper, which go with two minutes' notice when AWS wants them back."""
+
+    kind: Literal["spot"] = "spot"
+
+
+class TrainingPlanCapacity(Block):
+    """Instances that a training plan reserved."""
+
+    kind: Literal["training_plan"] = "training_plan"
+    arn: Annotated[str, _matching(_TRAINING_PLAN, "the ARN of a SageMaker training plan")] = Field(
+        examples=["arn:aws:sagemaker:us-west-2:111122223333:training-plan/example"],
+        description="The training plan.",
+    )
+
+
 class InstanceGroupConfig(Block):
-    """A HyperPod instance group: instances of one type."""
+    """A HyperPod instance group: instances of one type, or of several that are alike."""
 
     name: Annotated[str, _short_name(_MAX_NAME)] = Field(
         examples=["gpu"], description="Name of the group, unique."
     )
-    instance_type: str = Field(
-        examples=["ml.g6e.4xlarge"], description="HyperPod instance type, such as ml.g6e.4xlarge."
+    instance_type: str | None = Field(
+        default=None,
+        examples=["ml.g6e.4xlarge"],
+        description="HyperPod instance type, such as ml.g6e.4xlarge. Give this or instance_types.",
+    )
+    instance_types: tuple[str, ...] = Field(
+        default=(),
+        max_length=20,
+        description="Several types instead of one, the preferred first: HyperPod takes what it "
+        "can get. They carry the same GPUs, and every engine is sized for the smallest.",
     )
     count: Whole = Field(examples=[2], ge=0, le=1000, description="Number of instances.")
+    min_count: Whole | None = Field(
+        default=None,
+        ge=0,
+        description="Instances without which HyperPod gives the group up after three hours. "
+        "Without it the group may stay incomplete and keeps trying.",
+    )
+    capacity: Annotated[
+        OnDemandCapacity | SpotCapacity | TrainingPlanCapacity, Field(discriminator="kind")
+    ] = Field(default=OnDemandCapacity(), description="How the instances are bought.")
     zone: str | None = Field(
         default=None,
-        description="Zone of all its instances. Without one, HyperPod chooses among the "
-        "deployment's zones.",
+        description="Zone of all its instances, one of the deployment's. Without one, HyperPod "
+        "chooses among the first two. Cannot be changed during the life of the group.",
+    )
+    efa: Literal["none", "efa", "efa-only"] = Field(
+        default="none",
+        description="Elastic Fabric Adapter as network interface; efa-only carries no IP traffic. "
+        "Only for types that have one.",
+    )
+    threads_per_core: Annotated[Literal[1, 2], NoSwitch] = Field(
+        default=2,
+        description="1 switches the second thread of each core off, and halves the vCPUs.",
     )
     volume_gib: Whole = Field(
         default=200,
         ge=100,
         le=16384,
         description="Second encrypted volume of each instance, for container images and logs; the "
-        "root volume has no setting.",
+        "root volume has no size setting.",
+    )
+    volume_kms_key_arn: KeyArn | None = Field(
+        default=None,
+        description="Your own key for that volume. Without it AWS's. Cannot be "
+        "changed during the life of the group.",
+    )
+    root_volume_kms_key_arn: KeyArn | None = Field(
+        default=None,
+        description="Your own key for the root volume. Without it AWS's. Cannot "
+        "be changed during the life of the group.",
     )
     labels: dict[LabelKey, LabelValue] = Field(
         default={}, max_length=40, description="Extra node labels."
@@ -299,12 +468,67 @@ class InstanceGroupConfig(Block):
     usd_per_hour: Usd | None = Field(
         default=None,
         description="What you pay for one instance. Without it the plan uses EC2's on-demand "
-        "price and says so.",
+        "price, of several types the dearest, and says so.",
+    )
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Every type its instances may have, the preferred first."""
+        return self.instance_types if self.instance_type is None else (self.instance_type,)
+
+    @property
+    def types_field(self) -> str:
+        """Name of the field that says so."""
+        return "instance_types" if self.instance_types else "instance_type"
+
+
+class SoftwareUpdatesConfig(Block):
+    """When and how HyperPod renews the system software of its nodes: some at a time."""
+
+    schedule: Annotated[str, _matching(_CRON, "a schedule such as cron(0 3 ? * SUN *), in UTC")] = (
+        Field(
+            default="cron(0 3 ? * SUN *)",
+            description="When, in UTC: minute, hour, day of month, month, day of week, year.",
+        )
+    )
+    batch_count: Whole | None = Field(
+        default=None,
+        ge=1,
+        le=6758,
+        description="Nodes of a group that are away at once. Without it and batch_percentage: 1.",
+    )
+    batch_percentage: Whole | None = Field(
+        default=None, ge=1, le=100, description="The same as a share of the group, in percent."
+    )
+    wait_seconds: Whole = Field(default=0, ge=0, le=3600, description="Pause between two batches.")
+    rollback_alarms: tuple[
+        Annotated[str, _matching(_ALARM, "the name of a CloudWatch alarm")], ...
+    ] = Field(
+        default=(),
+        max_length=10,
+        description="CloudWatch alarms of yours, by name; one that goes off rolls the update back.",
+    )
+
+
+class ExistingHyperPodConfig(Block):
+    """A HyperPod cluster of yours; `instance_groups` then say what it has."""
+
+    cluster_arn: Annotated[
+        str, _matching(_HYPERPOD_ARN, "the ARN of a HyperPod cluster (arn:aws:sagemaker:...)")
+    ] = Field(
+        examples=["arn:aws:sagemaker:us-west-2:111122223333:cluster/0a1b2c3d4e5f"],
+        description="Its ARN.",
     )
 
 
 class HyperPodConfig(Block):
     """HyperPod settings that all groups share."""
+
+    existing: ExistingHyperPodConfig | None = Field(
+        default=None,
+        description="A HyperPod cluster that is there already, with AWS's dependencies and device "
+        "plugins; only what serves is deployed.",
+    )
 
     node_recovery: Literal["Automatic", "None"] = Field(
         default="Automatic",
@@ -321,6 +545,25 @@ class HyperPodConfig(Block):
         le=100,
         description="Share of host RAM lent to HyperPod's managed tiered storage, 20 to 100. "
         "Without it that tier is off and the RAM goes to L1.",
+    )
+    security_group_ids: tuple[
+        Annotated[str, _matching(_GROUP_ID, "the id of a security group (sg-...)")], ...
+    ] = Field(
+        default=(),
+        max_length=4,
+        description="Security groups of yours that the nodes get beside the deployment's own. "
+        "Cannot be changed during the life of a deployment.",
+    )
+    software_updates: SoftwareUpdatesConfig | None = Field(
+        default=None,
+        description="Scheduled updates of the nodes' system software. Without it the nodes keep "
+        "what they were made with.",
+    )
+    autoscaling: Literal["karpenter"] | None = Field(
+        default=None,
+        description="karpenter lets HyperPod add an instance when a pod waits for one and take it "
+        "away when it is empty; each group begins at 0 and `count` is its most. Without it every "
+        "group has `count` instances.",
     )
 
 
@@ -759,8 +1002,9 @@ class ServingConfig(Block):
         examples=[["us-west-2a", "us-west-2b"]],
         min_length=2,
         max_length=4,
-        description="Availability zones, at least two (EKS needs them). Cannot be changed during "
-        "the life of a deployment: HyperPod keeps the subnets it was made with.",
+        description="Availability zones, at least two (EKS needs them). EKS, the system nodes and "
+        "groups without a zone live in the first two. More may be added at the end, for groups "
+        "that name them; none can be moved or removed during the life of a deployment.",
     )
     account: Annotated[str, _matching(re.compile(r"[0-9]{12}"), "12 digits")] | None = Field(
         default=None,
@@ -787,4 +1031,9 @@ class ServingConfig(Block):
     )
     images: ImagesConfig = Field(
         default=ImagesConfig(), description="Images instead of the catalog's pinned ones."
+    )
+    on_delete: Literal["retain", "destroy"] = Field(
+        default="retain",
+        description="What becomes of log groups and buckets when their stacks are deleted. destroy "
+        "also takes the context flag kascade:allow-destroy; see docs/deletion.md.",
     )

@@ -102,7 +102,7 @@ UNHEALTHY_NODE: Final[Fields] = {
 """Taint that HyperPod sets during health checks; AWS asks node-level agents to tolerate it."""
 
 
-def in_group(group: str, instance_type: str) -> Fields:
+def in_group(group: str, instance_types: Iterable[str]) -> Fields:
     """Affinity for the healthy nodes of one HyperPod instance group.
 
     The health labels are excluded rather than "Schedulable" demanded, because a fresh node has no
@@ -115,7 +115,7 @@ def in_group(group: str, instance_type: str) -> Fields:
     ]
     return _on_nodes(
         {"key": INSTANCE_GROUP_LABEL, "operator": "In", "values": [group]},
-        {"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": [instance_type]},
+        {"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": list(instance_types)},
         {"key": NODE_HEALTH_KEY, "operator": "NotIn", "values": unhealthy},
     )
 

@@ -132,7 +132,7 @@ class Engine(Construct):
             "priorityClassName": ENGINE_PRIORITY,
             "terminationGracePeriodSeconds": plan.drain_seconds + _SHUTDOWN_SECONDS,
             "securityContext": POD_SECURITY,
-            "affinity": in_group(plan.group, plan.instance_type),
+            "affinity": in_group(plan.group, plan.instance_types),
             "tolerations": tolerations(plan.taint_keys),
             "topologySpreadConstraints": spread_widely(self._selector, zones=plan.spread_zones),
             "initContainers": [*guard, server_container(plan, l2)],

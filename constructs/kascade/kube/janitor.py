@@ -140,7 +140,7 @@ class Janitor(Construct):
             "terminationGracePeriodSeconds": _GRACE_SECONDS,
             "securityContext": POD_SECURITY,
             # Only the nodes of engines have the driver that mounts the volume.
-            "affinity": in_group(plan.group, plan.instance_type),
+            "affinity": in_group(plan.group, plan.instance_types),
             "tolerations": tolerations(plan.taint_keys),
             "containers": [self._container()],
             "volumes": [

@@ -52,6 +52,7 @@ class ClosedNamespaces(Construct):
         *,
         namespaces: Namespaces,
         host_directory: str | None = None,
+        hyperpod: bool = True,
     ) -> None:
         """Add three namespaces and four policies.
 
@@ -60,6 +61,7 @@ class ClosedNamespaces(Construct):
             construct_id: Id below the parent.
             namespaces: Their names.
             host_directory: The one directory of the host that serving pods may mount.
+            hyperpod: Whether HyperPod's own is among them; False where somebody else made it.
         """
         super().__init__(scope, construct_id)
         if host_directory is None:
@@ -72,7 +74,8 @@ class ClosedNamespaces(Construct):
         self._add_namespace(namespaces.cache, _CACHE_SECURITY)
         # The label is the one of AWS's chart. No Pod Security level: the health agent mounts host
         # paths, and the service puts pods of its own here.
-        self._add_namespace(namespaces.hyperpod, {"name": namespaces.hyperpod})
+        if hyperpod:
+            self._add_namespace(namespaces.hyperpod, {"name": namespaces.hyperpod})
         for namespace in (namespaces.serving, namespaces.cache):
             self._close(namespace)
 

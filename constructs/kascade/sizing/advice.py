@@ -19,17 +19,8 @@ from kascade.sizing.draft import Draft, Group
 def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
     """Note what deserves a look; refuse programs that were never run together."""
     for group in groups.values():
-        regions = OFFERED_IN.get(group.config.instance_type, ())
-        if draft.config.region in REGIONS and draft.config.region not in regions:
-            known = ", ".join(regions) or "none"
-            draft.warnings.append(
-                Problem(
-                    path=("instance_groups", group.index, "instance_type"),
-                    message=f"{group.config.instance_type} is not listed for "
-                    f"{draft.config.region} (listed: {known}); the list lags, so ask your AWS "
-                    "team before you deploy",
-                )
-            )
+        _of_offers(draft, group)
+        _of_spot(draft, group)
         idle = sum(group.packing.free_gpus)
         largest = max(
             (m.tensor_parallel for m in draft.config.models if draft.runs_on(m, group)),
@@ -62,10 +53,20 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
                 also_reads=(("region",),),
             )
         )
+    if draft.config.on_delete == "retain":
+        draft.warnings.append(
+            Problem(
+                path=("on_delete",),
+                message="log groups and buckets stay when their stacks are deleted, and cost what "
+                "they hold; to let them go, set it to destroy and deploy with ALLOW_DESTROY=1 "
+                "before you delete (docs/deletion.md)",
+            )
+        )
     _of_versions(draft)
     _of_l2(draft)
     _of_the_janitor(draft)
-    if not draft.config.kubernetes.admin_role_arns:
+    _of_autoscaling(draft)
+    if not draft.config.kubernetes.admin_role_arns and draft.config.kubernetes.existing is None:
         draft.warnings.append(
             Problem(
                 path=("kubernetes", "admin_role_arns"),
@@ -74,17 +75,7 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
                 + "; name one",
             )
         )
-    theirs = [i for i, m in enumerate(draft.config.models) if m.mode == "operator"]
-    if theirs:
-        draft.warnings.append(
-            Problem(
-                path=("models", theirs[0], "mode"),
-                message="HyperPod's inference operator is not installed from here: deploy the "
-                f"stacks up to {draft.config.name}-cluster, add its EKS add-on, then deploy the "
-                "rest, which needs its kinds (docs/operator.md)",
-            )
-        )
-    ours = len(theirs) < len(draft.config.models)
+    ours = any(model.mode == "deployment" for model in draft.config.models)
     if draft.config.images.router is None and ours:
         draft.warnings.append(
             Problem(
@@ -93,6 +84,35 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
                 "is published; build images/router and name it here before production",
             )
         )
+
+
+def _of_offers(draft: Draft, group: Group) -> None:
+    for kind in group.types:
+        regions = OFFERED_IN.get(kind.name, ())
+        if draft.config.region in REGIONS and draft.config.region not in regions:
+            known = ", ".join(regions) or "none"
+            draft.warnings.append(
+                Problem(
+                    path=("instance_groups", group.index, group.config.types_field),
+                    message=f"{kind.name} is not listed for "
+                    f"{draft.config.region} (listed: {known}); the list lags, so ask your AWS "
+                    "team before you deploy",
+                )
+            )
+
+
+def _of_spot(draft: Draft, group: Group) -> None:
+    if group.config.capacity.kind != "spot":
+        return
+    lost = " and its part of L2" if draft.l2_gib(group) else ""
+    least = "; min_count holds at the start only" if group.config.min_count else ""
+    draft.warnings.append(
+        Problem(
+            path=("instance_groups", group.index, "capacity"),
+            message=f"a spot node of {group.config.name!r} goes with two minutes' notice, and with "
+            f"it the answers under way, L1{lost}{least}; keep what must not stop on another group",
+        )
+    )
 
 
 def _of_versions(draft: Draft) -> None:
@@ -146,6 +166,19 @@ def _of_l2(draft: Draft) -> None:
                 "old files there, or give the claim more room than that",
             )
         )
+
+
+def _of_autoscaling(draft: Draft) -> None:
+    if draft.config.hyperpod.autoscaling is None:
+        return
+    draft.warnings.append(
+        Problem(
+            path=("hyperpod", "autoscaling"),
+            message="the template states 0 instances for every group and Karpenter fills them; "
+            "AWS does not say what a later change of a group's other settings does to instances "
+            "that run, so try one on a cluster without traffic first",
+        )
+    )
 
 
 def _of_the_janitor(draft: Draft) -> None:

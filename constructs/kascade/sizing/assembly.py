@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from kascade.catalog.endpoints import BUSY_ENDPOINTS, CLOSED_ENDPOINTS
 from kascade.catalog.instances import PRICE_REGION
 from kascade.catalog.kubernetes import ADDONS
-from kascade.sizing import host, network, operated
+from kascade.config.model import ExistingVpcConfig, ServingConfig, SoftwareUpdatesConfig
+from kascade.sizing import autoscaling, features, host, network, operated
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.fit import ROUTER_CPU_MILLIS
 from kascade.sizing.l2 import HOST_SHARED_MEMORY
@@ -20,6 +22,8 @@ from kascade.sizing.plan import (
     CurvineL2Plan,
     DirectoryL2Plan,
     EnginePlan,
+    ExistingEksPlan,
+    ExistingVpcPlan,
     Figure,
     InstanceGroupPlan,
     L2Plan,
@@ -29,6 +33,7 @@ from kascade.sizing.plan import (
     PlatformPlan,
     RouterPlan,
     ServingPlan,
+    SoftwareUpdatesPlan,
     SystemGroupPlan,
     TierSummary,
 )
@@ -47,9 +52,6 @@ SYSTEM_USD_PER_HOUR: Final = MappingProxyType(
 
 EKS_USD_PER_HOUR: Final = 0.10
 """EKS control plane in standard support, AWS price page."""
-
-BUSY_ENDPOINTS: Final = ("ecr.api", "ecr.dkr", "eks-auth", "logs", "sts")
-"""Worth their price beside NAT: image pulls, logs and credentials."""
 
 ROUTER_BASE_MIB: Final = 256
 
@@ -89,6 +91,7 @@ def assemble(
             efa_instance_types=cluster.efa_instance_types,
             taint_keys=_taint_keys(draft),
             host_directory=HOST_SHARED_MEMORY if config.cache.l2.kind == "managed" else None,
+            agents=cluster.makes_hyperpod,
         ),
         curvine=curvine_plan(draft, groups, engines),
         directories=directories_plan(draft, engines),
@@ -107,6 +110,7 @@ def assemble(
         usd_per_hour=_usd_per_hour(draft, groups),
         warnings=tuple(draft.warnings),
         admission=operated.admission_plan(config),
+        on_delete=config.on_delete,
     )
 
 
@@ -117,17 +121,49 @@ def _taint_keys(draft: Draft) -> tuple[str, ...]:
 
 def _network(draft: Draft) -> NetworkPlan:
     config = draft.config
-    nat = {"one": 1, "per_zone": len(config.zones)}[config.network.nat]
+    nat = {"none": 0, "one": 1, "per_zone": len(config.zones)}[config.network.nat]
+    if config.network.existing is not None:
+        return _existing_network(config, config.network.existing, nat)
     subnets = network.cut(config.network.vpc_cidr, zones=len(config.zones))
     return NetworkPlan(
         vpc_cidr=config.network.vpc_cidr,
         zones=config.zones,
         nat_gateways=nat,
         private_cidrs=subnets.private,
-        public_cidrs=subnets.public,
+        public_cidrs=subnets.public if nat else (),
         collector_cidrs=subnets.collector if config.observability.enabled else (),
-        interface_endpoints=BUSY_ENDPOINTS,
+        interface_endpoints=BUSY_ENDPOINTS if nat else tuple(sorted(CLOSED_ENDPOINTS)),
         flow_log_retention_days=config.network.flow_log_retention_days,
+    )
+
+
+def _existing_network(config: ServingConfig, existing: ExistingVpcConfig, nat: int) -> NetworkPlan:
+    private = existing.private_subnets
+    collector = existing.collector_subnets or private if config.observability.enabled else ()
+    return NetworkPlan(
+        vpc_cidr=config.network.vpc_cidr,
+        zones=config.zones,
+        nat_gateways=nat,
+        private_cidrs=tuple(subnet.cidr for subnet in private),
+        public_cidrs=(),
+        collector_cidrs=tuple(subnet.cidr for subnet in collector),
+        interface_endpoints=(),
+        flow_log_retention_days=config.network.flow_log_retention_days,
+        existing=ExistingVpcPlan(
+            vpc_id=existing.vpc_id,
+            private_subnet_ids=tuple(subnet.id for subnet in private),
+            collector_subnet_ids=tuple(subnet.id for subnet in collector),
+        ),
+    )
+
+
+def _existing_cluster(config: ServingConfig) -> ExistingEksPlan | None:
+    eks, hyperpod = config.kubernetes.existing, config.hyperpod.existing
+    if eks is None:
+        return None
+    return ExistingEksPlan(
+        security_group_id=eks.security_group_id,
+        hyperpod_arn=hyperpod.cluster_arn if hyperpod else None,
     )
 
 
@@ -137,12 +173,17 @@ def _cluster(
     config = draft.config
     system = config.kubernetes.system_group
     return ClusterPlan(
-        eks_name=config.name,
+        eks_name=config.kubernetes.existing.name if config.kubernetes.existing else config.name,
         hyperpod_name=config.name,
         kubernetes_version=config.kubernetes.version,
         public_access_cidrs=config.kubernetes.public_access_cidrs,
         admin_role_arns=config.kubernetes.admin_role_arns,
-        addons=_addons(config.kubernetes.version, s3_driver=bool(_weights_in_s3(draft))),
+        addons=tuple(
+            addon
+            for addon in _addons(config.kubernetes.version, s3_driver=_s3_driver(draft))
+            if config.kubernetes.existing is None
+            or addon.name not in config.kubernetes.existing.addons
+        ),
         system_group=SystemGroupPlan(
             instance_type=system.instance_type,
             count=system.count,
@@ -156,7 +197,30 @@ def _cluster(
         cache_host_path=draft.cache_host_path,
         weights=_weights_in_s3(draft),
         log_retention_days=config.kubernetes.log_retention_days,
+        existing=_existing_cluster(config),
+        security_group_ids=config.hyperpod.security_group_ids,
+        software_updates=_software_updates(config.hyperpod.software_updates),
+        features=features.features_plan(config),
+        autoscaling=autoscaling.autoscaling_plan(draft, groups),
     )
+
+
+def _software_updates(config: SoftwareUpdatesConfig | None) -> SoftwareUpdatesPlan | None:
+    if config is None:
+        return None
+    share = config.batch_percentage
+    return SoftwareUpdatesPlan(
+        schedule=config.schedule,
+        batch_size=share or config.batch_count or 1,
+        batch_is_percentage=share is not None,
+        wait_seconds=config.wait_seconds,
+        rollback_alarms=config.rollback_alarms,
+    )
+
+
+def _s3_driver(draft: Draft) -> bool:
+    """For weights, and because the inference operator does not start without it."""
+    return bool(_weights_in_s3(draft)) or features.operated(draft.config)
 
 
 def _weights_in_s3(draft: Draft) -> tuple[BucketAccess, ...]:
@@ -177,8 +241,19 @@ def _group(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -> Inst
     instance, config = group.instance, group.config
     return InstanceGroupPlan(
         name=config.name,
-        instance_type=config.instance_type,
+        instance_type=group.types[0].name,
+        other_types=tuple(kind.name for kind in group.types[1:]),
+        efa_types=tuple(kind.name for kind in group.types if kind.efa_interfaces),
         count=config.count,
+        min_count=config.min_count,
+        capacity=config.capacity.kind,
+        training_plan_arn=(
+            config.capacity.arn if config.capacity.kind == "training_plan" else None
+        ),
+        threads_per_core=config.threads_per_core,
+        network_interface=None if config.efa == "none" else config.efa,
+        volume_kms_key_arn=config.volume_kms_key_arn,
+        root_volume_kms_key_arn=config.root_volume_kms_key_arn,
         zone=config.zone,
         gpus=instance.gpus,
         gpu_name=instance.gpu.name,
@@ -255,12 +330,14 @@ def _observability(draft: Draft) -> ObservabilityPlan | None:
 def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Figure:
     system = draft.config.kubernetes.system_group
     parts = [
-        (group.config.count, group.config.instance_type, group.usd_per_hour.value)
+        (group.config.count, group.instance.name, group.usd_per_hour.value)
         for group in groups.values()
     ]
     parts.append((system.count, system.instance_type, SYSTEM_USD_PER_HOUR[system.instance_type]))
     total = sum(count * price for count, _, price in parts) + EKS_USD_PER_HOUR
     words = [f"{count} x {kind} at {price:g}" for count, kind, price in parts]
+    if draft.config.hyperpod.autoscaling is not None:
+        words = [*(f"up to {word}" for word in words[:-1]), words[-1]]
     return Figure(
         value=round(total, 2),
         unit="USD/h",

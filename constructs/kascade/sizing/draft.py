@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kascade.catalog.images import IMAGES, health_agent_image
 from kascade.catalog.instances import INSTANCES, PRICE_DATE, PRICE_REGION, InstanceType
@@ -18,6 +18,7 @@ from kascade.config.model import (
 )
 from kascade.errors import Problem
 from kascade.sizing import pool
+from kascade.sizing.instances import in_common
 from kascade.sizing.nodes import Packing, pack
 from kascade.sizing.plan import (
     Figure,
@@ -27,11 +28,17 @@ from kascade.sizing.plan import (
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """A group of the file with what is known of its type and engines."""
+    """A group of the file with what is known of its type and engines.
+
+    Attributes:
+        instance: Its type; of several, what every one of them has at least.
+        types: Every type its instances may have, the preferred first.
+    """
 
     index: int
     config: InstanceGroupConfig
     instance: InstanceType
+    types: tuple[InstanceType, ...]
     packing: Packing = field(default_factory=lambda: pack((), nodes=0, gpus_per_node=0))
     capacity_gib: int = 0
 
@@ -41,6 +48,7 @@ class Group:
         if self.config.usd_per_hour is not None:
             return Figure(value=self.config.usd_per_hour, unit="USD/h", reason="as configured")
         price = self.instance.usd_per_hour
+        dearest = f"the dearest of {self.instance.name}: " if len(self.types) > 1 else ""
         if price is None:
             return Figure(
                 value=0.0,
@@ -50,8 +58,8 @@ class Group:
         return Figure(
             value=price,
             unit="USD/h",
-            reason=f"EC2 on demand, {PRICE_REGION}, {PRICE_DATE}; HyperPod's own price may be 15 "
-            "to 40 % higher",
+            reason=f"{dearest}EC2 on demand, {PRICE_REGION}, {PRICE_DATE}; HyperPod's own price "
+            "may be 15 to 40 % higher",
         )
 
 
@@ -69,12 +77,16 @@ class Draft:
     warnings: list[Problem] = field(default_factory=list)
 
     def groups(self) -> dict[str, Group]:
-        """Instance groups of a known type, by name."""
-        return {
-            group.name: Group(index=index, config=group, instance=INSTANCES[group.instance_type])
-            for index, group in enumerate(self.config.instance_groups)
-            if group.instance_type in INSTANCES
-        }
+        """Instance groups of known types, by name."""
+        found = {}
+        for index, group in enumerate(self.config.instance_groups):
+            types = tuple(INSTANCES[name] for name in group.types if name in INSTANCES)
+            if types and len(types) == len(group.types):
+                instance = in_common(types)
+                if group.threads_per_core == 1:
+                    instance = replace(instance, vcpus=instance.vcpus // 2)
+                found[group.name] = Group(index=index, config=group, instance=instance, types=types)
+        return found
 
     @property
     def curvine(self) -> CurvineConfig | None:

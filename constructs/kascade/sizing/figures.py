@@ -103,7 +103,6 @@ def figures_of(
         usd_per_hour=Figure(
             value=round(usd.value * tp / given.instance.gpus, 4),
             unit="USD/h",
-            reason=f"{tp} of {given.instance.gpus} GPUs of {given.group.instance_type}, "
-            f"{usd.reason}",
+            reason=f"{tp} of {given.instance.gpus} GPUs of {given.instance.name}, {usd.reason}",
         ),
     )

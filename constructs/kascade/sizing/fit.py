@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from kascade.errors import Problem
-from kascade.sizing import host, network, operated
+from kascade.errors import ConfigPath, Problem
+from kascade.sizing import features, host, network, operated
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.nodes import pack
@@ -27,6 +28,9 @@ SYSTEM_BASE_MILLIS: Final = 700
 
 ADDRESSES_PER_SYSTEM_NODE: Final = 1 + 112
 """An m7i.xlarge or m5.xlarge with prefix delegation runs up to 110 pods, in blocks of 16."""
+
+ADDRESS_BLOCK: Final = 16
+"""Prefix delegation gives a node its pods' addresses in blocks of a /28."""
 
 LARGEST_MAX_PODS: Final = 49
 """HyperPod's largest pod limit, for types whose own is not published."""
@@ -56,10 +60,10 @@ def gpus_fit(draft: Draft, groups: Mapping[str, Group], inputs: Sequence[EngineI
             Problem(
                 path=("instance_groups", group.index, "count"),
                 message=f"{names} need {sum(wanted)} GPUs, but {count} x "
-                f"{group.config.instance_type} have {count * group.instance.gpus}. Set count "
+                f"{group.instance.name} have {count * group.instance.gpus}. Set count "
                 f"to {needed} or lower `replicas`",
                 also_reads=(
-                    ("instance_groups", group.index, "instance_type"),
+                    ("instance_groups", group.index, group.config.types_field),
                     *(path for given in mine for path in given.read_paths),
                     *(given.path(name) for given in mine for name in ("replicas", "tenancy")),
                 ),
@@ -75,12 +79,12 @@ def pods_fit(
         _daemons_fit(draft, group, carried[name])
         slots = group.instance.max_pods
         wanted = len(carried[name]) + group.packing.engines_per_node
-        path = ("instance_groups", group.index, "instance_type")
+        path = ("instance_groups", group.index, group.config.types_field)
         if slots is None:
             draft.warnings.append(
                 Problem(
                     path=path,
-                    message=f"HyperPod's pod limit for {group.config.instance_type} is not "
+                    message=f"HyperPod's pod limit for {group.instance.name} is not "
                     f"published; {wanted} pods are wanted on each node",
                 )
             )
@@ -88,7 +92,7 @@ def pods_fit(
             draft.problems.append(
                 Problem(
                     path=path,
-                    message=f"{group.config.instance_type} has {slots} pod slots on HyperPod, "
+                    message=f"{group.instance.name} has {slots} pod slots on HyperPod, "
                     f"but {len(carried[name])} daemons and {group.packing.engines_per_node} "
                     "engines want one each; choose a larger type",
                     also_reads=(("instance_groups", group.index), ("models",)),
@@ -118,33 +122,58 @@ def _daemons_fit(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -
         )
         draft.problems.append(
             Problem(
-                path=("instance_groups", group.index, "instance_type"),
-                message=f"{group.config.instance_type} cannot even hold its daemons: {short}",
+                path=("instance_groups", group.index, group.config.types_field),
+                message=f"{group.instance.name} cannot even hold its daemons: {short}",
                 also_reads=(("hyperpod", "tiered_storage_percentage"),),
             )
         )
 
 
 def addresses_fit(draft: Draft, groups: Mapping[str, Group]) -> None:
-    """Refuse a VPC that the nodes and their pods would exhaust."""
-    system = draft.config.kubernetes.system_group
-    wanted = system.max_count * ADDRESSES_PER_SYSTEM_NODE
+    """Refuse subnets that the nodes and their pods would exhaust, one by one and together."""
+    config = draft.config
+    existing = config.network.existing
+    cidrs = (
+        network.cut(config.network.vpc_cidr, zones=len(config.zones)).private
+        if existing is None
+        else tuple(subnet.cidr for subnet in existing.private_subnets)
+    )
+    if len(cidrs) != len(config.zones):
+        return  # has a sentence of its own
+    in_zone = dict.fromkeys(config.zones, 0)
+    wanted = config.kubernetes.system_group.max_count * ADDRESSES_PER_SYSTEM_NODE
     for group in groups.values():
         slots = group.instance.max_pods or LARGEST_MAX_PODS
         # One address for the node, and pods in blocks of 16 (prefix delegation).
-        wanted += group.config.count * (1 + -(-slots // 16) * 16)
-    subnets = network.cut(draft.config.network.vpc_cidr, zones=len(draft.config.zones))
-    room = sum(network.usable(cidr) for cidr in subnets.private)
-    if wanted > room:
-        draft.problems.append(
-            Problem(
-                path=("network", "vpc_cidr"),
-                message=f"the private subnets of {draft.config.network.vpc_cidr} hold {room:,} "
-                f"addresses, but all nodes and their pods may take {wanted:,}; use a larger "
-                "VPC, up to a /16, or fewer nodes",
-                also_reads=(("instance_groups",), ("zones",)),
-            )
+        addresses = group.config.count * (1 + -(-slots // ADDRESS_BLOCK) * ADDRESS_BLOCK)
+        wanted += addresses
+        if group.config.zone in in_zone:
+            in_zone[group.config.zone] += addresses
+    for place, (zone, cidr) in enumerate(zip(config.zones, cidrs, strict=True)):
+        if in_zone[zone] > network.usable(cidr):
+            _too_small(draft, place, f"{cidr} of {zone} holds", in_zone[zone], (cidr,))
+    if wanted > sum(map(network.usable, cidrs)):
+        whole = config.network.vpc_cidr if existing is None else ", ".join(cidrs)
+        _too_small(draft, None, f"the private subnets of {whole} hold", wanted, cidrs)
+
+
+def _too_small(
+    draft: Draft, place: int | None, which: str, wanted: int, cidrs: Sequence[str]
+) -> None:
+    existing = draft.config.network.existing
+    path: ConfigPath = ("network", "vpc_cidr")
+    if existing is not None:
+        path = ("network", "existing", "private_subnets")
+        path = path if place is None else (*path, place, "cidr")
+    larger = "a larger VPC, up to a /16," if existing is None else "larger subnets"
+    draft.problems.append(
+        Problem(
+            path=path,
+            message=f"{which} {sum(map(network.usable, cidrs)):,} addresses, but all nodes there "
+            f"and their pods may take {wanted:,}; use {larger} or fewer nodes",
+            also_reads=(("instance_groups",), ("zones",)),
         )
+    )
 
 
 def system_nodes_fit(draft: Draft) -> None:
@@ -182,6 +211,11 @@ def system_nodes_fit(draft: Draft) -> None:
                 ),
             )
         )
+    slots = features.pod_slots_fit(
+        draft.config, pods=routers + doors + masters + operated.KYVERNO_REPLICAS
+    )
+    if slots is not None:
+        draft.problems.append(slots)
 
 
 def _nodes_for(engines: Sequence[int], gpus_per_node: int) -> int:
@@ -194,13 +228,16 @@ def _nodes_for(engines: Sequence[int], gpus_per_node: int) -> int:
 def daemons_on(draft: Draft, group: Group) -> tuple[host.Daemon, ...]:
     """Return what stands on each instance of a group before any engine."""
     from_s3 = [model for model in draft.config.models if model.weights.kind == "s3"]
+    # A node of a type with EFA runs its plugin, also where another type of the group has none.
+    most_efa = max(kind.efa_interfaces for kind in group.types)
     return host.daemons(
-        group.instance,
+        replace(group.instance, efa_interfaces=most_efa),
         curvine=draft.curvine is not None,
         tiered_storage=draft.config.hyperpod.tiered_storage_percentage is not None,
-        s3_driver=bool(from_s3),
+        s3_driver=bool(from_s3) or features.operated(draft.config),
         s3_volumes=[
             name for model in from_s3 if draft.runs_on(model, group) for name in model.engine_names
         ],
         janitor=draft.janitor is not None,
+        fsx_driver=features.operated(draft.config),
     )

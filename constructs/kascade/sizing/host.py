@@ -101,6 +101,7 @@ def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switc
     s3_driver: bool = False,
     s3_volumes: Iterable[str] = (),
     janitor: bool = False,
+    fsx_driver: bool = False,
 ) -> tuple[Daemon, ...]:
     """Every pod that stands on a node before any engine, or may have to.
 
@@ -109,11 +110,13 @@ def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switc
         curvine: True when L2 is Curvine.
         tiered_storage: True when HyperPod's managed tier is on. Its daemon's RAM is the
             percentage, counted apart; here it only takes a pod slot.
-        s3_driver: True when some model of the deployment mounts its weights from S3.
+        s3_driver: True when some model of the deployment mounts its weights from S3, or the
+            inference operator is installed.
         s3_volumes: Models that do so on this kind of node: each has a Mountpoint of its own.
         janitor: True when each engine's shared directory has one. There is one pod for each engine
             of the group, on whichever node has room. A group has no more engines than GPUs, so room
             for one beside each GPU is enough, and does not change with the models.
+        fsx_driver: True when the inference operator, which wants the driver, is installed.
 
     >>> from kascade.catalog.instances import INSTANCES
     >>> small = daemons(INSTANCES["ml.g6e.2xlarge"], curvine=True, tiered_storage=True)
@@ -177,6 +180,15 @@ def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switc
                 memory_mib=256,
                 cpu_millis=30,
                 reason="limit of its plugin and requests of its three containers, in its chart",
+            )
+        )
+    if fsx_driver:
+        found.append(
+            Daemon(
+                name="fsx-csi-node",
+                memory_mib=256,
+                cpu_millis=30,
+                reason="estimate, as the S3 driver's: three containers of the same kind",
             )
         )
     found += [

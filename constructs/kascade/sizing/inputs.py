@@ -74,7 +74,7 @@ class EngineInput:
         fields = ("model", "config_json", "tensor_parallel", "quantization", "instance_group")
         return (
             *(self.path(name) for name in fields),
-            ("instance_groups", self.group_index, "instance_type"),
+            ("instance_groups", self.group_index, self.group.types_field),
         )
 
     def warn(self, name: str, message: str) -> None:

@@ -59,6 +59,7 @@ def janitor_plan(
         image=image,
         group=engine.group,
         instance_type=engine.instance_type,
+        other_types=engine.other_types,
         taint_keys=engine.taint_keys,
         claim=l2.claim if isinstance(l2, DirectoryL2Plan) else l2.volume,
         folder=l2.directory if isinstance(l2, DirectoryL2Plan) else None,

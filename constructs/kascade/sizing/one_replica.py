@@ -34,7 +34,7 @@ def check_parallelism(given: EngineInput) -> bool:
     if tp > given.instance.gpus:
         given.refuse(
             "tensor_parallel",
-            f"got {tp}, but {given.group.instance_type} has {given.instance.gpus} GPU"
+            f"got {tp}, but {given.instance.name} has {given.instance.gpus} GPU"
             f"{'s' if given.instance.gpus > 1 else ''}; a replica cannot span instances. Lower it "
             "or choose a larger type",
         )
@@ -216,7 +216,7 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
         given.problems.append(
             Problem(
                 path=place,
-                message=f"the RAM of {given.group.instance_type} is overcommitted for "
+                message=f"the RAM of {given.instance.name} is overcommitted for "
                 f"{given.model.name}: {asked}, but {max(room, 0)} GiB are left ({parts}). Lower "
                 "cache.l1.capacity_gib or hyperpod.tiered_storage_percentage, or choose a type "
                 "with more RAM",
@@ -233,7 +233,7 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
     if engine_cpu < host.ENGINE_MIN_CPU_MILLIS:
         given.refuse(
             "instance_group",
-            f"{given.group.instance_type} leaves {max(0, share.cpu_millis)} thousandths of a CPU "
+            f"{given.instance.name} leaves {max(0, share.cpu_millis)} thousandths of a CPU "
             f"to {given.model.name} after its daemons; {server_cpu + host.ENGINE_MIN_CPU_MILLIS} "
             "are needed. Choose a type with more vCPUs",
         )

@@ -11,6 +11,7 @@ from kascade.catalog.kubernetes import (
 )
 from kascade.catalog.operator import PROXY_PORT
 from kascade.config.model import ModelConfig, ServingConfig
+from kascade.sizing import features
 from kascade.sizing.plan import AdmissionPlan, ContainerSize, KyvernoPlan, OperatorPlan
 
 ROLLOUT_SECONDS: Final = 900
@@ -92,6 +93,8 @@ def system_cpu_millis(config: ServingConfig) -> int:
     if admission is None:
         return 0
     kyverno = admission.kyverno
-    return OPERATOR_CPU_MILLIS + (
-        0 if kyverno is None else kyverno.replicas * kyverno.size.cpu_millis
+    return (
+        OPERATOR_CPU_MILLIS
+        + features.DEPENDENCY_CPU_MILLIS
+        + (0 if kyverno is None else kyverno.replicas * kyverno.size.cpu_millis)
     )

@@ -6,9 +6,15 @@ Constructs and charts take slices of it. They may format what stands here, never
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from kascade.errors import Problem
+
+HOME_ZONES: Final = 2
+"""EKS asks for two zones and HyperPod's cluster-level subnets may never change (createOnly in
+CloudFormation's registry: AWS::SageMaker::Cluster VpcConfig, AWS::EKS::Nodegroup Subnets,
+AWS::APS::Scraper Source)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +45,38 @@ class Namespaces:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingVpcPlan:
+    """A VPC that somebody else made.
+
+    Attributes:
+        private_subnet_ids: One for each zone, in their order.
+        collector_subnet_ids: Likewise; empty without observability.
+    """
+
+    vpc_id: str
+    private_subnet_ids: tuple[str, ...]
+    collector_subnet_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingEksPlan:
+    """An EKS cluster that somebody else made.
+
+    Attributes:
+        security_group_id: The one that EKS made for it.
+        hyperpod_arn: HyperPod cluster that stands on it already, or None when one is made.
+    """
+
+    security_group_id: str
+    hyperpod_arn: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPlan:
     """VPC of one deployment.
 
     Attributes:
+        existing: The VPC to use, or None when one is made.
         nat_gateways: One per zone or one in all; 0 closes the network.
         private_cidrs: Subnets of nodes and pods, one for each zone, in the order of ``zones``.
         public_cidrs: Subnets of the NAT gateways, likewise.
@@ -60,6 +94,15 @@ class NetworkPlan:
     collector_cidrs: tuple[str, ...]
     interface_endpoints: tuple[str, ...]
     flow_log_retention_days: int
+    existing: ExistingVpcPlan | None = None
+
+    @property
+    def home_zones(self) -> tuple[str, ...]:
+        """The first two, in which everything lives whose subnets AWS never lets change.
+
+        A zone that is added later therefore moves nothing: see :data:`HOME_ZONES`.
+        """
+        return self.zones[:HOME_ZONES]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +122,49 @@ class AddonPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceAddonPlan:
+    """HyperPod's inference operator.
+
+    Attributes:
+        role_name: Of the operator's role; the add-on insists on its beginning.
+        tls_bucket: Of the bucket for certificates; account and region come after it.
+    """
+
+    addon: AddonPlan
+    role_name: str
+    tls_bucket: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservabilityAddonPlan:
+    """HyperPod's own metrics.
+
+    Attributes:
+        workspace_arn: The Managed Prometheus workspace that it writes to.
+        workspace_endpoint: Its address.
+    """
+
+    addon: AddonPlan
+    workspace_arn: str
+    workspace_endpoint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeaturesPlan:
+    """EKS add-ons that come after HyperPod's nodes.
+
+    Attributes:
+        dependencies: Add-ons that the others need, first.
+    """
+
+    dependencies: tuple[AddonPlan, ...]
+    inference: InferenceAddonPlan | None
+    task_governance: AddonPlan | None
+    training_operator: AddonPlan | None
+    observability: ObservabilityAddonPlan | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemGroupPlan:
     """EKS managed node group for everything that needs no GPU."""
 
@@ -93,8 +179,14 @@ class InstanceGroupPlan:
     """One HyperPod instance group.
 
     Attributes:
-        instance_type: With its ``ml.`` prefix, as HyperPod labels the nodes.
-        zone: The zone of all its instances, or None for any of the deployment's zones.
+        instance_type: With its ``ml.`` prefix, as HyperPod labels the nodes. Of several types, the
+            preferred one.
+        other_types: The others, in order of preference.
+        efa_types: Those of all types that have EFA.
+        efa_interfaces: EFA interfaces that every type has.
+        capacity: ``on_demand``, ``spot`` or ``training_plan``.
+        network_interface: ``efa`` or ``efa-only``, or None for HyperPod's own choice.
+        zone: The zone of all its instances, or None for any of the home zones.
         nvme_bytes: Raw NVMe of one instance.
         volume_gib: Second EBS volume of one instance, for images and logs.
         cache_worker: True when a Curvine worker runs on each instance.
@@ -123,6 +215,36 @@ class InstanceGroupPlan:
     usd_per_hour: Figure
     allocatable_ram: Figure
     l2_gib: int
+    other_types: tuple[str, ...] = ()
+    efa_types: tuple[str, ...] = ()
+    min_count: int | None = None
+    capacity: str = "on_demand"
+    training_plan_arn: str | None = None
+    threads_per_core: int = 2
+    network_interface: str | None = None
+    volume_kms_key_arn: str | None = None
+    root_volume_kms_key_arn: str | None = None
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """Every type its instances may have."""
+        return (self.instance_type, *self.other_types)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftwareUpdatesPlan:
+    """Scheduled updates of the nodes' system software, some nodes at a time.
+
+    Attributes:
+        batch_is_percentage: Whether ``batch_size`` counts percent of a group, not nodes.
+        rollback_alarms: Names of CloudWatch alarms.
+    """
+
+    schedule: str
+    batch_size: int
+    batch_is_percentage: bool
+    wait_seconds: int
+    rollback_alarms: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +262,35 @@ class BucketAccess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodePoolPlan:
+    """How Karpenter fills one instance group.
+
+    Attributes:
+        group: The group, after which everything of the pool is named.
+        labels: Of the group's nodes, those included that HyperPod sets and pods ask for.
+        gpus: Most GPUs of all its instances, which bounds their number.
+        empty_seconds: How long an instance carries nothing but daemons before it goes.
+        away_at_once: Most instances that Karpenter takes away at a time.
+    """
+
+    group: str
+    instance_types: tuple[str, ...]
+    zone: str
+    labels: Mapping[str, str]
+    taints: tuple[tuple[str, str, str], ...]
+    gpus: int
+    empty_seconds: int
+    away_at_once: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalingPlan:
+    """HyperPod's managed Karpenter: one pool for each instance group."""
+
+    pools: tuple[NodePoolPlan, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
     """EKS and HyperPod.
 
@@ -150,6 +301,10 @@ class ClusterPlan:
         nvme_mount: Where the instance's NVMe is mounted on the host.
         cache_host_path: Directory below it that the lifecycle script makes for Curvine.
         weights: What engines mount from S3; empty when no model does.
+        existing: The EKS cluster to use, or None when one is made.
+        security_group_ids: Of the nodes, beside the deployment's own.
+        features: None when no feature wants an add-on of its own.
+        autoscaling: None when every group has as many instances as it counts.
     """
 
     eks_name: str
@@ -166,16 +321,40 @@ class ClusterPlan:
     cache_host_path: str
     weights: tuple[BucketAccess, ...]
     log_retention_days: int
+    existing: ExistingEksPlan | None = None
+    security_group_ids: tuple[str, ...] = ()
+    software_updates: SoftwareUpdatesPlan | None = None
+    features: FeaturesPlan | None = None
+    autoscaling: AutoscalingPlan | None = None
+
+    @property
+    def makes_hyperpod(self) -> bool:
+        """Whether the HyperPod cluster is made here, or is there already."""
+        return self.existing is None or self.existing.hyperpod_arn is None
+
+    @property
+    def at_start(self) -> ClusterPlan:
+        """The cluster as a template states it: what Karpenter fills begins empty."""
+        if self.autoscaling is None:
+            return self
+        empty = (replace(group, count=0, min_count=None) for group in self.groups)
+        return replace(self, groups=tuple(empty))
+
+    @property
+    def volume_keys(self) -> tuple[str, ...]:
+        """ARNs of the KMS keys of all groups' volumes, each once."""
+        keys = {k for g in self.groups for k in (g.volume_kms_key_arn, g.root_volume_kms_key_arn)}
+        return tuple(sorted(key for key in keys if key is not None))
 
     @property
     def gpu_instance_types(self) -> tuple[str, ...]:
         """Types that carry GPUs, sorted, each once."""
-        return tuple(sorted({g.instance_type for g in self.groups if g.gpus}))
+        return tuple(sorted({t for g in self.groups if g.gpus for t in g.instance_types}))
 
     @property
     def efa_instance_types(self) -> tuple[str, ...]:
         """Types that carry EFA interfaces, sorted, each once."""
-        return tuple(sorted({g.instance_type for g in self.groups if g.efa_interfaces}))
+        return tuple(sorted({t for g in self.groups for t in g.efa_types}))
 
 
 # --- Kubernetes --------------------------------------------------------------------------------
@@ -188,6 +367,8 @@ class PlatformPlan:
     Attributes:
         host_directory: The one directory of the host that pods of the serving namespace may
             mount, and only to read; None where they may mount nothing of it.
+        agents: Whether HyperPod's agents, rights and device plugins are part of it; False where
+            a HyperPod cluster brought them.
     """
 
     namespaces: Namespaces
@@ -198,6 +379,7 @@ class PlatformPlan:
     efa_instance_types: tuple[str, ...]
     taint_keys: tuple[str, ...]
     host_directory: str | None = None
+    agents: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +405,12 @@ class CurvineWorkerPlan:
     nodes: int
     capacity_gb: int
     size: ContainerSize
+    other_types: tuple[str, ...] = ()
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """Every type its nodes may have."""
+        return (self.instance_type, *self.other_types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +432,7 @@ class CurvinePlan:
             cache miss instead of a hung request.
         block_size_mb: Curvine's own block size; holds one KV chunk.
         ttl_hours: Age at which Curvine deletes a file.
+        prepared: Whether a lifecycle script makes ``host_path``; else the worker's pod does.
     """
 
     namespace: str
@@ -272,6 +461,7 @@ class CurvinePlan:
     ttl_hours: int
     client_timeout_ms: int
     worker_policy: str
+    prepared: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -601,6 +791,12 @@ class EnginePlan:
     lmcache: LMCachePlan
     figures: EngineFigures
     operator: OperatorPlan | None = None
+    other_types: tuple[str, ...] = ()
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """Every type its nodes may have."""
+        return (self.instance_type, *self.other_types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -756,6 +952,12 @@ class JanitorPlan:
     disk_full_at: float
     port: int
     size: ContainerSize
+    other_types: tuple[str, ...] = ()
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """Every type its nodes may have."""
+        return (self.instance_type, *self.other_types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -811,6 +1013,8 @@ class ServingPlan:
         observability: None when turned off.
         warnings: What deploys but deserves a look.
         admission: None when no engine is in mode ``operator``.
+        on_delete: What the configuration says about log groups and buckets of deleted stacks:
+            retain or destroy.
     """
 
     name: str
@@ -834,6 +1038,7 @@ class ServingPlan:
     usd_per_hour: Figure
     warnings: tuple[Problem, ...]
     admission: AdmissionPlan | None = None
+    on_delete: str = "retain"
 
     @property
     def operated(self) -> tuple[str, ...]:

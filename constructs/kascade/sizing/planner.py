@@ -17,6 +17,7 @@ from kascade.errors import InvalidConfigError, Problem
 from kascade.sizing import host
 from kascade.sizing.advice import advise
 from kascade.sizing.assembly import assemble
+from kascade.sizing.closed import check_closed
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.engines import plan_engine
 from kascade.sizing.fit import addresses_fit, daemons_on, gpus_fit, pods_fit, system_nodes_fit
@@ -105,6 +106,7 @@ def _plan(draft: Draft, *, sound: bool) -> ServingPlan | None:
     pods_fit(draft, groups, carried)
     system_nodes_fit(draft)
     addresses_fit(draft, groups)
+    draft.problems += check_closed(draft, groups)
     advise(draft, groups)
     if sound:
         draft.problems += shared_places(engines)

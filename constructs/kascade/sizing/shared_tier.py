@@ -45,9 +45,9 @@ def give_to_the_pool(draft: Draft, groups: Mapping[str, Group]) -> None:
     if not groups:
         return
     least = min(groups.values(), key=lambda group: (group.instance.nvme_gb, group.index))
-    kind, whole = least.config.instance_type, pool.nvme_gib(least.instance)
+    kind, whole = least.instance.name, pool.nvme_gib(least.instance)
     most = int(whole * pool.MAX_SHARE)
-    reads = (("instance_groups", least.index, "instance_type"),)
+    reads = (("instance_groups", least.index, least.config.types_field),)
     if asked and asked > most:
         draft.problems.append(
             Problem(
@@ -102,6 +102,7 @@ def curvine_plan(
         namespace=draft.namespaces.cache,
         cluster_id=draft.config.name,
         image=draft.image("curvine"),
+        prepared=draft.config.hyperpod.existing is None,
         csi_image=draft.image("curvine_csi"),
         provisioner_image=draft.image("csi_provisioner"),
         registrar_image=draft.image("csi_registrar"),
@@ -124,7 +125,8 @@ def curvine_plan(
         workers=tuple(
             CurvineWorkerPlan(
                 group=group.config.name,
-                instance_type=group.config.instance_type,
+                instance_type=group.types[0].name,
+                other_types=tuple(kind.name for kind in group.types[1:]),
                 nodes=group.config.count,
                 capacity_gb=group.capacity_gib,
                 size=ContainerSize(

@@ -58,6 +58,7 @@ class Deployment:
     Attributes:
         root: The copy.
         config: What the configuration file holds; a test edits it before the next command.
+        may_destroy: Whether the next synth gets the second key of docs/deletion.md.
         runs: Every command so far; the folder `runs` keeps what each printed.
     """
 
@@ -81,6 +82,7 @@ class Deployment:
         # cdk.json names the interpreter by this path.
         (root / ".venv").symlink_to((ROOT / ".venv").resolve(), target_is_directory=True)
         self.config: dict[str, Any] = dict(config)
+        self.may_destroy = False
         self.runs: list[Run] = []
         self._region = region
         self._environment = {
@@ -111,19 +113,27 @@ class Deployment:
         """Write templates and manifests of the configuration as it stands."""
         text = yaml.safe_dump(self.config, sort_keys=False)
         (self.root / CONFIG).write_text(text)
-        return self._cdk("synth", "--quiet", "--context", f"config={CONFIG}")
+        key = ["--context", "kascade:allow-destroy=true"] if self.may_destroy else []
+        return self._cdk("synth", "--quiet", "--context", f"config={CONFIG}", *key)
 
-    def deploy(self) -> Run:
-        """Deploy the last synth."""
-        return self._assembled("deploy", "--all", "--require-approval=never", "--progress=events")
+    def deploy(self, *stacks: str) -> Run:
+        """Deploy the last synth, as `make deploy` does; or some of its stacks alone."""
+        return self._assembled(
+            "deploy",
+            *(("--exclusively", *stacks) if stacks else ("--all",)),
+            "--import-existing-resources",
+            "--require-approval=never",
+            "--progress=events",
+        )
 
     def diff(self) -> Run:
         """Compare the last synth with what is deployed; fails if that differs."""
         return self._assembled("diff", "--fail")
 
-    def destroy(self) -> Run:
-        """Remove everything that the last synth knows."""
-        return self._assembled("destroy", "--all", "--force")
+    def destroy(self, *stacks: str) -> Run:
+        """Remove everything that the last synth knows, or some of its stacks alone."""
+        which = ("--exclusively", *stacks) if stacks else ("--all",)
+        return self._assembled("destroy", *which, "--force")
 
     def _assembled(self, verb: str, *arguments: str) -> Run:
         return self._cdk(verb, *arguments, "--app", "cdk.out")

@@ -42,7 +42,7 @@ def make_group(name: str = "gpu", **changes: Any) -> InstanceGroupPlan:
         "volume_gib": 200,
         "labels": {"kascade.io/group": name},
         "taints": (("nvidia.com/gpu", "present", "NoSchedule"),),
-        "deep_health_checks": ("InstanceStress",),
+        "deep_health_checks": (),
         "daemonset_pods": (),
         "engines_per_node": 4,
         "usd_per_hour": ZERO,
@@ -93,7 +93,16 @@ def make_cluster_plan(**changes: Any) -> ClusterPlan:
         "system_group": SystemGroupPlan(
             instance_type="m7i.large", count=2, max_count=3, root_volume_gib=50
         ),
-        "groups": (make_group(), make_group("any-zone", zone=None, labels={}, taints=())),
+        "groups": (
+            make_group(),
+            make_group(
+                "any-zone",
+                zone=None,
+                labels={},
+                taints=(),
+                deep_health_checks=("InstanceStress",),
+            ),
+        ),
         "tiered_storage_percentage": 20,
         "node_recovery": "Automatic",
         "nvme_mount": "/opt/dlami/nvme",

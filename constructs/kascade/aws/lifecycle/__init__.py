@@ -3,6 +3,7 @@
 import hashlib
 import re
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ from constructs import Construct
 from kascade.aws._logs import log_group, log_writing, streams_of
 from kascade.aws._nag import accept, accept_wildcards
 from kascade.errors import KascadeError
-from kascade.sizing.plan import ClusterPlan
+from kascade.sizing.plan import ClusterPlan, InstanceGroupPlan
 
 _MAX_BUCKET_NAME: Final = 63
 SCRIPT: Final = Path(__file__).parent / "on_create.sh"
@@ -23,7 +24,17 @@ SCRIPT: Final = Path(__file__).parent / "on_create.sh"
 _SETTINGS: Final = re.compile(r"# >>> settings\n.*?# <<< settings\n", re.DOTALL)
 
 
-def render_script(plan: ClusterPlan) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainNodes:
+    """What the script is told of nodes that no plan describes: they get no cache directory."""
+
+    groups: tuple[InstanceGroupPlan, ...] = ()
+    nvme_mount: str = "/opt/dlami/nvme"
+    cache_host_path: str = ""
+    log_retention_days: int = 90
+
+
+def render_script(plan: ClusterPlan | PlainNodes) -> str:
     """Write the plan's settings into the script."""
     wants_cache = any(group.cache_worker for group in plan.groups)
     settings = {
@@ -70,7 +81,12 @@ class LifecycleScript(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, deployment: str, plan: ClusterPlan
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        deployment: str,
+        plan: ClusterPlan | PlainNodes,
     ) -> None:
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)

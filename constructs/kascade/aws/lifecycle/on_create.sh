@@ -57,17 +57,40 @@ has_instance_store() {
   [[ "$(lsblk --nodeps --noheadings --output MODEL)" == *"${INSTANCE_STORE}"* ]]
 }
 
-# What lies under a file system: the disks below it, through LVM and RAID. EBS volumes are NVMe
-# devices too on these instances; only the model name tells the two apart.
+# What lies under a file system: the disks below it, through LVM and RAID.
+disks_below() {
+  lsblk --inverse --noheadings --list --output TYPE,MODEL "$1" | grep '^disk' || true
+}
+
+# EBS volumes are NVMe devices too on these instances; only the model name tells the two apart.
+holds_other_disks() {
+  grep --quiet --invert-match --fixed-strings "${INSTANCE_STORE}" <<<"$1"
+}
+
 require_instance_store() {
   local source disks
-  source=$(findmnt --noheadings --output SOURCE --mountpoint "$1")
-  disks=$(lsblk --inverse --noheadings --list --output TYPE,MODEL "${source}" | grep '^disk' || true)
-  [[ -n "${disks}" ]] || fail "$1 is on ${source}, below which there is no disk"
-  if grep --quiet --invert-match --fixed-strings "${INSTANCE_STORE}" <<<"${disks}"; then
-    fail "$1 is on ${source}, which is not all instance storage: ${disks}"
+  source=$(findmnt --nofsroot --noheadings --output SOURCE --mountpoint "$1")
+  disks=$(disks_below "${source}")
+  [[ -n "${disks}" ]] || fail "$1 is on ${source}, below which there is no disk$(hint)"
+  if holds_other_disks "${disks}"; then
+    fail "$1 is on ${source}, which is not all instance storage: ${disks}$(hint)"
   fi
   log "$1 is on ${source}, instance storage"
+}
+
+# AWS's sources disagree about the place, so a failure names it. The charts mount the path of the
+# setting; taking another one silently would leave their directory on the root disk.
+hint() {
+  local target source disks
+  while read -r target source; do
+    [[ "${source}" == /dev/* ]] || continue
+    disks=$(disks_below "${source}")
+    if [[ -n "${disks}" ]] && ! holds_other_disks "${disks}"; then
+      printf '; instance storage is mounted at %s: set hyperpod.nvme_mount to it' "${target}"
+      return
+    fi
+  done < <(findmnt --nofsroot --noheadings --list --output TARGET,SOURCE)
+  printf '; instance storage is mounted nowhere'
 }
 
 make_cache_dir() {
@@ -80,7 +103,7 @@ make_cache_dir() {
     return
   fi
   wait_for_mount "${NVME_MOUNT}" \
-    || fail "${NVME_MOUNT} is no mount point after ${WAIT_SECONDS} s, but the node has NVMe"
+    || fail "${NVME_MOUNT} is no mount point after ${WAIT_SECONDS} s, but the node has NVMe$(hint)"
   require_instance_store "${NVME_MOUNT}"
   install --directory --mode=0700 "${CACHE_DIR}"
   log "made ${CACHE_DIR}"

@@ -22,6 +22,7 @@ from kascade.kube._pods import (
     POD_SECURITY,
     UNHEALTHY_NODE,
     field_env,
+    of_types,
     plain_env,
     resources,
     tcp_probe,
@@ -51,6 +52,14 @@ echo "$2 is a plain directory of this node's root disk, not a mounted NVMe, and 
   "fill it. The log of the HyperPod lifecycle script says why nothing is mounted." >&2
 exit 1
 """
+
+
+def _nodes_of(worker: CurvineWorkerPlan) -> dict[str, object]:
+    """Select the group's nodes, sick ones too: their blocks are still there."""
+    group = {INSTANCE_GROUP_LABEL: worker.group}
+    if worker.other_types:
+        return {"nodeSelector": group, "affinity": of_types(worker.instance_types)}
+    return {"nodeSelector": {**group, INSTANCE_TYPE_LABEL: worker.instance_type}}
 
 
 class CurvineWorkers(Construct):
@@ -118,10 +127,7 @@ class CurvineWorkers(Construct):
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "securityContext": POD_SECURITY,
-            "nodeSelector": {
-                INSTANCE_GROUP_LABEL: self._worker.group,
-                INSTANCE_TYPE_LABEL: self._worker.instance_type,
-            },
+            **_nodes_of(self._worker),
             "tolerations": [*tolerations(taint_keys), UNHEALTHY_NODE],
             "initContainers": [
                 {
@@ -140,10 +146,23 @@ class CurvineWorkers(Construct):
                 config_volume(config_name),
                 # "Directory" refuses to start where the lifecycle script did not make it;
                 # "DirectoryOrCreate" would make it on the root disk.
-                {"name": "data", "hostPath": {"path": plan.host_path, "type": "Directory"}},
+                *(
+                    [{"name": "data", "hostPath": {"path": plan.host_path, "type": "Directory"}}]
+                    if plan.prepared
+                    else []
+                ),
                 {"name": "nvme", "hostPath": {"path": plan.nvme_mount, "type": "Directory"}},
             ],
         }
+
+    def _data_mount(self) -> Fields:
+        plan = self._plan
+        if plan.prepared:
+            return {"name": "data", "mountPath": DATA_MOUNT}
+        # No script of ours ran on these nodes. The kubelet makes a subPath when it starts this
+        # container, so after the one before it has proved that the mount is NVMe.
+        inside = plan.host_path.removeprefix(f"{plan.nvme_mount}/")
+        return {"name": "nvme", "mountPath": DATA_MOUNT, "subPath": inside}
 
     def _container(self) -> Fields:
         plan = self._plan
@@ -175,5 +194,5 @@ class CurvineWorkers(Construct):
             # Root, because the image has no other user; upstream's "privileged" is not needed, FUSE
             # being elsewhere.
             "securityContext": NO_PRIVILEGES,
-            "volumeMounts": [{"name": "data", "mountPath": DATA_MOUNT}, CONFIG_MOUNT],
+            "volumeMounts": [self._data_mount(), CONFIG_MOUNT],
         }

@@ -1,0 +1,162 @@
+"""Mistakes about what is there already: a VPC, an EKS cluster, a HyperPod cluster."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+
+from kascade.config.model import (
+    AddonsConfig,
+    ExistingVpcConfig,
+    HyperPodConfig,
+    KubernetesConfig,
+    NetworkConfig,
+    ServingConfig,
+    SubnetConfig,
+)
+from kascade.errors import ConfigPath, Problem
+
+_VPC: ConfigPath = ("network", "existing")
+_EKS: ConfigPath = ("kubernetes", "existing")
+_HYPERPOD: ConfigPath = ("hyperpod", "existing")
+
+
+def check_existing(config: ServingConfig) -> Iterator[Problem]:
+    """Find what cannot stand on what.
+
+    Args:
+        config: A configuration whose fields are valid one by one.
+    """
+    vpc, eks, hyperpod = (
+        config.network.existing,
+        config.kubernetes.existing,
+        config.hyperpod.existing,
+    )
+    if eks is not None and vpc is None:
+        yield Problem(
+            path=_EKS,
+            message="an EKS cluster that is there stands in a VPC that is there; name it and its "
+            "subnets in network.existing",
+            also_reads=(_VPC,),
+        )
+    if hyperpod is not None and eks is None:
+        yield Problem(
+            path=_HYPERPOD,
+            message="a HyperPod cluster that is there stands on an EKS cluster that is there; name "
+            "it in kubernetes.existing",
+            also_reads=(_EKS,),
+        )
+    if vpc is not None:
+        yield from _of_the_vpc(config, vpc)
+    if eks is not None:
+        yield from _unread_by_eks(config.kubernetes)
+    if hyperpod is not None:
+        yield from _of_hyperpod(config, hyperpod.cluster_arn)
+
+
+def _of_the_vpc(config: ServingConfig, vpc: ExistingVpcConfig) -> Iterator[Problem]:
+    default = NetworkConfig()
+    if config.network.nat == "per_zone":
+        yield _unread(("network", "nat"), "the VPC has its own ways out", _VPC)
+    if config.network.flow_log_retention_days != default.flow_log_retention_days:
+        yield _unread(
+            ("network", "flow_log_retention_days"), "the VPC's flow logs are its owner's", _VPC
+        )
+    zones = len(config.zones)
+    for field, subnets in (
+        ("private_subnets", vpc.private_subnets),
+        ("collector_subnets", vpc.collector_subnets),
+    ):
+        path = (*_VPC, field)
+        if len(subnets) != zones and (subnets or field == "private_subnets"):
+            yield Problem(
+                path=path,
+                message=f"there are {len(subnets)} for {zones} zones "
+                f"({', '.join(config.zones)}); give one for each, in their order",
+                also_reads=(("zones",),),
+            )
+        yield from _of_subnets(path, subnets, config.network.vpc_cidr)
+    if vpc.collector_subnets and not config.observability.enabled:
+        yield Problem(
+            path=(*_VPC, "collector_subnets"),
+            message="nothing reads them while observability.enabled is false; leave them out",
+            also_reads=(("observability", "enabled"),),
+        )
+    yield from _twice(vpc)
+
+
+def _of_subnets(
+    path: ConfigPath, subnets: Sequence[SubnetConfig], vpc_cidr: str
+) -> Iterator[Problem]:
+    whole = ipaddress.IPv4Network(vpc_cidr)
+    for index, subnet in enumerate(subnets):
+        if not ipaddress.IPv4Network(subnet.cidr).subnet_of(whole):
+            yield Problem(
+                path=(*path, index, "cidr"),
+                message=f"{subnet.cidr} is not in {vpc_cidr}; give in network.vpc_cidr the range "
+                "of the VPC that holds its subnets",
+                also_reads=(("network", "vpc_cidr"),),
+            )
+
+
+def _twice(vpc: ExistingVpcConfig) -> Iterator[Problem]:
+    """A subnet named twice, or addresses that two of them claim."""
+    named = [
+        ((*_VPC, field, index), subnet)
+        for field, subnets in (
+            ("private_subnets", vpc.private_subnets),
+            ("collector_subnets", vpc.collector_subnets),
+        )
+        for index, subnet in enumerate(subnets)
+    ]
+    for place, (path, subnet) in enumerate(named):
+        for _, other in named[:place]:
+            if other.id == subnet.id:
+                yield Problem(
+                    path=(*path, "id"),
+                    message=f"{subnet.id} stands twice; each zone and purpose takes its own",
+                )
+            elif ipaddress.IPv4Network(other.cidr).overlaps(ipaddress.IPv4Network(subnet.cidr)):
+                yield Problem(
+                    path=(*path, "cidr"),
+                    message=f"{subnet.cidr} overlaps {other.cidr} of {other.id}, and subnets of a "
+                    "VPC never do; look both up",
+                )
+
+
+def _unread_by_eks(kubernetes: KubernetesConfig) -> Iterator[Problem]:
+    if kubernetes.public_access_cidrs:
+        yield _unread(
+            ("kubernetes", "public_access_cidrs"), "who reaches it is its owner's choice", _EKS
+        )
+    if kubernetes.addons != AddonsConfig():
+        yield _unread(
+            ("kubernetes", "addons"), "HyperPod's add-ons on it are its owner's choice", _EKS
+        )
+
+
+def _of_hyperpod(config: ServingConfig, arn: str) -> Iterator[Problem]:
+    region, account = arn.split(":")[3:5]
+    for given, wanted, field in (
+        (region, config.region, "region"),
+        (account, config.account or account, "account"),
+    ):
+        if given != wanted:
+            yield Problem(
+                path=(*_HYPERPOD, "cluster_arn"),
+                message=f"the cluster is in {field} {given} and the deployment in {wanted}; make "
+                "them one",
+                also_reads=((field,),),
+            )
+    default = HyperPodConfig()
+    for field in ("node_recovery", "security_group_ids", "software_updates", "autoscaling"):
+        if getattr(config.hyperpod, field) != getattr(default, field):
+            yield _unread(("hyperpod", field), "the cluster keeps its own settings", _HYPERPOD)
+
+
+def _unread(path: ConfigPath, reason: str, existing: ConfigPath) -> Problem:
+    return Problem(
+        path=path,
+        message=f"nothing reads it with {'.'.join(map(str, existing))}: {reason}; leave it out",
+        also_reads=(existing,),
+    )

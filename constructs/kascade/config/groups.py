@@ -1,0 +1,161 @@
+"""What an instance group says about itself that HyperPod, or the arithmetic, cannot take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kascade.catalog.instances import INSTANCES, InstanceType
+from kascade.config.model import InstanceGroupConfig, ServingConfig
+from kascade.errors import ConfigPath, Problem, format_path
+
+
+def check_groups(config: ServingConfig) -> Iterator[Problem]:
+    """Find mistakes of instance groups and of what all groups share.
+
+    Args:
+        config: A configuration whose fields are valid one by one.
+    """
+    for index, group in enumerate(config.instance_groups):
+        path: ConfigPath = ("instance_groups", index)
+        yield from _types(group, path)
+        yield from _several_types(group, path)
+        yield from _counts(group, path)
+        yield from _adapters(group, path)
+        yield from _checked_nodes(group, path)
+        yield from _regions_of(config, group, path)
+        yield from _read_by_the_operator(config, index, path)
+    yield from _shared(config)
+
+
+def _types(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
+    if group.instance_type is None and not group.instance_types:
+        yield Problem(
+            path=(*path, "instance_type"),
+            message="this field is required: HyperPod instance type, such as ml.g6e.4xlarge. For "
+            "a choice of several give instance_types instead",
+            also_reads=((*path, "instance_types"),),
+        )
+    elif group.instance_type is not None and group.instance_types:
+        yield Problem(
+            path=(*path, "instance_types"),
+            message="instance_type is given, too, and HyperPod takes one of the two; put that type "
+            "at the head of the list, or leave the list out",
+            also_reads=((*path, "instance_type"),),
+        )
+    seen: set[str] = set()
+    for place, name in enumerate(group.instance_types):
+        if name in seen:
+            yield Problem(
+                path=(*path, "instance_types", place),
+                message=f"{name} stands twice; the order is a preference, so name each type once",
+            )
+        seen.add(name)
+
+
+def _known(group: InstanceGroupConfig) -> list[InstanceType]:
+    return [INSTANCES[name] for name in group.types if name in INSTANCES]
+
+
+def _several_types(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
+    """An engine is sized once, so its node must have the same GPUs whatever type it is."""
+    known = _known(group)
+    for place, name in enumerate(group.instance_types):
+        if name not in INSTANCES:
+            continue
+        instance, first = INSTANCES[name], known[0]
+        if (instance.gpu.name, instance.gpus) != (first.gpu.name, first.gpus):
+            yield Problem(
+                path=(*path, "instance_types", place),
+                message=f"{name} has {instance.gpus} x {instance.gpu.name} and {first.name} has "
+                f"{first.gpus} x {first.gpu.name}; an engine is sized once for the whole list, so "
+                "list types with the same GPUs, or make a second group",
+            )
+
+
+def _counts(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
+    if group.min_count is not None and group.min_count > group.count:
+        yield Problem(
+            path=(*path, "min_count"),
+            message=f"got {group.min_count}, more than the {group.count} instances of the group; "
+            "lower it or raise count",
+            also_reads=((*path, "count"),),
+        )
+
+
+def _adapters(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
+    without = [instance.name for instance in _known(group) if not instance.efa_interfaces]
+    if group.efa != "none" and without:
+        yield Problem(
+            path=(*path, "efa"),
+            message=f"got {group.efa}, but {_listed(without)} no Elastic Fabric Adapter; leave "
+            "it out, or choose sizes that have one, such as ml.g6e.8xlarge",
+            also_reads=((*path, group.types_field),),
+        )
+
+
+def _checked_nodes(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
+    if group.deep_health_checks and group.taints:
+        yield Problem(
+            path=(*path, "taints"),
+            message="HyperPod's deep health checks run as pods that tolerate no taint of yours, "
+            "so the nodes would never pass them; leave out taints or deep_health_checks",
+            also_reads=((*path, "deep_health_checks"),),
+        )
+
+
+def _regions_of(
+    config: ServingConfig, group: InstanceGroupConfig, path: ConfigPath
+) -> Iterator[Problem]:
+    arns: dict[str, str | None] = {
+        "volume_kms_key_arn": group.volume_kms_key_arn,
+        "root_volume_kms_key_arn": group.root_volume_kms_key_arn,
+    }
+    if group.capacity.kind == "training_plan":
+        arns["capacity"] = group.capacity.arn
+    for field, arn in arns.items():
+        region = None if arn is None else arn.split(":")[3]
+        if region not in {None, config.region}:
+            place = (*path, field, "arn") if field == "capacity" else (*path, field)
+            yield Problem(
+                path=place,
+                message=f"it is of {region}, and the deployment in {config.region}; "
+                f"{format_path(place[2:])} must be of the same region",
+                also_reads=(("region",),),
+            )
+
+
+def _read_by_the_operator(config: ServingConfig, index: int, path: ConfigPath) -> Iterator[Problem]:
+    group = config.instance_groups[index]
+    theirs = [
+        place
+        for place, model in enumerate(config.models)
+        if model.mode == "operator" and model.instance_group in {None, group.name}
+    ]
+    if len(group.instance_types) > 1 and theirs:
+        yield Problem(
+            path=(*path, "instance_types"),
+            message=f"models[{theirs[0]}] is in mode operator, whose endpoints name one instance "
+            "type; give instance_type, or choose mode: deployment",
+            also_reads=(("models", theirs[0], "mode"), ("models", theirs[0], "instance_group")),
+        )
+
+
+def _shared(config: ServingConfig) -> Iterator[Problem]:
+    updates = config.hyperpod.software_updates
+    if updates is not None and None not in {updates.batch_count, updates.batch_percentage}:
+        yield Problem(
+            path=("hyperpod", "software_updates", "batch_percentage"),
+            message="batch_count is given, too, and HyperPod takes one of the two; leave one out",
+            also_reads=(("hyperpod", "software_updates", "batch_count"),),
+        )
+    groups = config.hyperpod.security_group_ids
+    for place, name in enumerate(groups):
+        if name in groups[:place]:
+            yield Problem(
+                path=("hyperpod", "security_group_ids", place),
+                message=f"{name} stands twice; name each security group once",
+            )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'}"

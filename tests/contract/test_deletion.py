@@ -1,0 +1,118 @@
+"""What stays when a deployment is deleted, and that no deletion waits for ever."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+import yaml
+
+import app
+from kascade import ServingPlan
+from tests.checkout import copy_checkout, run_app
+from tools.outputs import Outputs, cdk_context
+
+Synthesized = Callable[[str], Outputs]
+
+SHORTEST, LONGEST = 60, 1800
+KEPT = {"AWS::Logs::LogGroup", "AWS::S3::Bucket"}
+LOG_GROUP = "AWS::Logs::LogGroup"
+
+
+def resources(outputs: Outputs) -> Iterator[tuple[str, dict[str, Any]]]:
+    for stack, template in outputs.templates().items():
+        for name, resource in template["Resources"].items():
+            yield f"{stack}/{name}", resource
+
+
+def policies(outputs: Outputs) -> set[tuple[str, str, str]]:
+    return {
+        (resource["Type"], resource["DeletionPolicy"], resource["UpdateReplacePolicy"])
+        for _, resource in resources(outputs)
+        if resource["Type"] in KEPT
+    }
+
+
+def test_every_custom_resource_is_waited_for_within_bounds(
+    synthesized: Synthesized, config: str
+) -> None:
+    waits = {
+        name: resource["Properties"].get("ServiceTimeout")
+        for name, resource in resources(synthesized(config))
+        if resource["Type"].startswith("Custom::")
+        or resource["Type"] == "AWS::CloudFormation::CustomResource"
+    }
+    assert waits
+    assert {n: w for n, w in waits.items() if not w or not SHORTEST <= int(w) <= LONGEST} == {}
+
+
+def test_log_groups_and_buckets_are_kept(synthesized: Synthesized, config: str) -> None:
+    found = policies(synthesized(config))
+    assert {policy for _, *both in found for policy in both} == {"RetainExceptOnCreate", "Retain"}
+    assert LOG_GROUP in {kind for kind, *_ in found}
+
+
+def test_no_function_writes_to_a_log_group_that_nobody_deletes(
+    synthesized: Synthesized, config: str
+) -> None:
+    for template in synthesized(config).templates().values():
+        groups = {n for n, r in template["Resources"].items() if r["Type"] == LOG_GROUP}
+        for name, resource in template["Resources"].items():
+            if resource["Type"] == "AWS::Lambda::Function":
+                logging = resource["Properties"].get("LoggingConfig", {})
+                assert logging.get("LogGroup", {}).get("Ref") in groups, name
+
+
+@pytest.fixture(scope="module")
+def with_both_keys(
+    plan: Callable[[str], ServingPlan], tmp_path_factory: pytest.TempPathFactory
+) -> Outputs:
+    root = tmp_path_factory.mktemp("keys")
+    outputs = Outputs(name="default", assembly=root / "cdk.out", dist=root / "dist")
+    made = cdk.App(
+        outdir=str(outputs.assembly), context=cdk_context() | {"kascade:allow-destroy": "true"}
+    )
+    app.build(made, replace(plan("default"), on_delete="destroy"), manifests=outputs.dist)
+    made.synth()
+    return outputs
+
+
+def test_with_both_keys_they_go(with_both_keys: Outputs) -> None:
+    assert policies(with_both_keys) == {(kind, "Delete", "Delete") for kind in KEPT}
+
+
+def test_the_keys_change_nothing_else(with_both_keys: Outputs, synthesized: Synthesized) -> None:
+    def rest(outputs: Outputs) -> dict[str, Any]:
+        decided = {"DeletionPolicy", "UpdateReplacePolicy", "Metadata"}
+        return {
+            name: {k: v for k, v in resource.items() if not (kept and k in decided)}
+            for name, resource in resources(outputs)
+            for kept in [resource["Type"] in KEPT]
+        }
+
+    assert rest(with_both_keys) == rest(synthesized("default"))
+    # A changed policy alone is no update to CloudFormation.
+    said = [
+        {r["Metadata"]["kascade:on-delete"] for _, r in resources(o) if r["Type"] in KEPT}
+        for o in (with_both_keys, synthesized("default"))
+    ]
+    assert said == [{"destroy"}, {"retain"}]
+
+
+@pytest.mark.parametrize(
+    ("context", "quiet"), [({}, False), ({"kascade:allow-destroy": "true"}, True)]
+)
+def test_one_key_says_what_the_other_is(
+    tmp_path: Path, context: dict[str, str], quiet: bool
+) -> None:
+    root = copy_checkout(tmp_path / "checkout")
+    file = root / "config" / "default.yaml"
+    given = yaml.safe_load(file.read_text()) | {"on_delete": "destroy"}
+    file.write_text(yaml.safe_dump(given))
+    ran = run_app(root, "default", context=context)
+    assert ran.returncode == 0, ran.stderr
+    command = "make deploy CONFIG=config/default.yaml ALLOW_DESTROY=1"
+    assert (command in ran.stderr) is not quiet
+    assert ran.stderr.count("\n") == (0 if quiet else 1)

@@ -1,0 +1,126 @@
+"""What is there already is named in the templates, and neither made nor changed by them."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.checkout import ROOT, copy_checkout, run_app
+from tests.contract.test_templates import STRICT
+from tools.outputs import Outputs
+
+OTHERS = ROOT / "tests" / "data" / "configs"
+NAMES = sorted(path.stem for path in OTHERS.glob("*.yaml"))
+
+MADE = {
+    "existing-vpc": {"AWS::EKS::Cluster", "AWS::SageMaker::Cluster"},
+    "existing-eks": {"AWS::SageMaker::Cluster"},
+}
+"""What of the three clusters and networks is still made."""
+
+NEVER = {"AWS::EC2::VPC", "AWS::EC2::Subnet", "AWS::EC2::NatGateway", "AWS::EC2::InternetGateway"}
+CLUSTERS = {"AWS::EKS::Cluster", "AWS::SageMaker::Cluster"}
+
+
+def resources(outputs: Outputs) -> list[dict[str, Any]]:
+    return [r for body in outputs.templates().values() for r in body["Resources"].values()]
+
+
+def properties(outputs: Outputs, kind: str) -> list[dict[str, Any]]:
+    return [r["Properties"] for r in resources(outputs) if r["Type"] == kind]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rest_is_made_and_nothing_is_wrong_with_it(tmp_path: Path, name: str) -> None:
+    """Strict validation, cdk-nag and cfn-lint, as for every file of config/."""
+    root = copy_checkout(tmp_path / "checkout")
+    shutil.copy2(OTHERS / f"{name}.yaml", root / "config")
+    ran = run_app(
+        root,
+        name,
+        program=str(STRICT),
+        context={"@aws-cdk/core:strictCfnValidateErrors": True},
+        environment={"CDK_VALIDATION": "true"},
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    templates = sorted((root / "cdk.out").glob("*.template.json"))
+    kinds = {
+        r["Type"] for path in templates for r in json.loads(path.read_text())["Resources"].values()
+    }
+    assert kinds & NEVER == set()
+    assert kinds & CLUSTERS == MADE[name]
+    argv = [str(Path(sys.executable).with_name("cfn-lint")), "--regions", "us-west-2"]
+    lint = subprocess.run(
+        [*argv, "--ignore-checks", "W3005", "--format", "parseable", "--", *map(str, templates)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert lint.stdout + lint.stderr == ""
+
+
+@pytest.fixture(scope="module")
+def guest(synthesized: Callable[[str], Outputs]) -> Outputs:
+    """The deployment that serves on somebody's clusters."""
+    return synthesized("existing")
+
+
+def test_it_makes_no_cluster_and_no_network(guest: Outputs) -> None:
+    kinds = {resource["Type"] for resource in resources(guest)}
+    assert kinds & (NEVER | CLUSTERS) == set()
+
+
+def test_its_function_enters_the_cluster_by_an_access_entry(guest: Outputs) -> None:
+    (entry,) = properties(guest, "AWS::EKS::AccessEntry")
+    assert entry["ClusterName"] == "platform"
+    ((policy,),) = ([p["PolicyArn"] for p in entry["AccessPolicies"]],)
+    assert "AmazonEKSClusterAdminPolicy" in json.dumps(policy)
+
+
+def test_nothing_is_applied_before_its_function_may_enter(guest: Outputs) -> None:
+    (template,) = (body for name, body in guest.templates().items() if name.endswith("-cluster"))
+    found = template["Resources"]
+    (entry,) = (n for n, r in found.items() if r["Type"] == "AWS::EKS::AccessEntry")
+    applied = {
+        name: r for name, r in found.items() if r["Type"] == "Custom::AWSCDK-EKS-KubernetesResource"
+    }
+    assert applied
+    for name in applied:
+        assert entry in _upstream(found, name), name
+
+
+def _upstream(found: dict[str, Any], name: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        depends = found[waiting.pop()].get("DependsOn", [])
+        new = set([depends] if isinstance(depends, str) else depends) - seen
+        seen |= new
+        waiting += new
+    return seen
+
+
+def test_it_brings_nothing_that_hyperpod_brought(guest: Outputs) -> None:
+    text = (guest.dist / "manifests" / "platform.yaml").read_text()
+    assert "aws-hyperpod" not in text
+    assert "device-plugin" not in text
+
+
+def test_the_worker_makes_its_directory_once_the_mount_is_proved(guest: Outputs) -> None:
+    import yaml
+
+    objects = yaml.safe_load_all((guest.dist / "manifests" / "cache.yaml").read_text())
+    (pod,) = (
+        o["spec"]["template"]["spec"]
+        for o in objects
+        if o["kind"] == "DaemonSet" and o["metadata"]["name"].startswith("curvine-worker")
+    )
+    assert {v["hostPath"]["path"] for v in pod["volumes"] if "hostPath" in v} == {"/opt/dlami/nvme"}
+    (data,) = (m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "nvme")
+    assert data["subPath"] == "kascade/guest"
+    assert pod["initContainers"][0]["name"] == "prove-nvme"

@@ -1,0 +1,249 @@
+"""Wrong settings of the cluster half: each is one clear sentence at synth."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kascade import InvalidConfigError, plan_file
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+def base() -> dict[str, Any]:
+    return {
+        "name": "demo",
+        "region": "us-west-2",
+        "zones": ["us-west-2a", "us-west-2b"],
+        "instance_groups": [{"name": "gpu", "instance_type": "ml.g6e.4xlarge", "count": 2}],
+        "models": [{"name": "qwen", "model": "Qwen/Qwen2-7B-Instruct", "replicas": 2}],
+    }
+
+
+def group(**changes: object) -> Edit:
+    return lambda c: c["instance_groups"][0].update(changes)
+
+
+def types(*names: str, **changes: object) -> Edit:
+    def apply(config: dict[str, Any]) -> None:
+        del config["instance_groups"][0]["instance_type"]
+        config["instance_groups"][0].update(changes, instance_types=list(names))
+
+    return apply
+
+
+def top(**changes: object) -> Edit:
+    return lambda c: c.update(changes)
+
+
+def hyperpod(**changes: object) -> Edit:
+    return top(hyperpod=changes)
+
+
+def both(*edits: Edit) -> Edit:
+    def apply(config: dict[str, Any]) -> None:
+        for edit in edits:
+            edit(config)
+
+    return apply
+
+
+PLAN_ARN = "arn:aws:sagemaker:us-east-1:111122223333:training-plan/mine"
+KEY_ARN = "arn:aws:kms:eu-west-1:111122223333:key/0123-abcd"
+
+REFUSED: dict[str, tuple[Edit, str, str]] = {
+    "group without a type": (
+        lambda c: c["instance_groups"][0].pop("instance_type"),
+        "instance_groups[0].instance_type",
+        r"this field is required: HyperPod instance type.*give instance_types instead",
+    ),
+    "one type and a list": (
+        group(instance_types=["ml.g6e.8xlarge"]),
+        "instance_groups[0].instance_types",
+        r"instance_type is given, too.*head of the list",
+    ),
+    "unknown type in a list": (
+        types("ml.g6e.4xlarge", "ml.g6e.9xlarge"),
+        "instance_groups[0].instance_types[1]",
+        r"'ml\.g6e\.9xlarge' is not in the catalog.*Did you mean",
+    ),
+    "type twice in a list": (
+        types("ml.g6e.4xlarge", "ml.g6e.4xlarge"),
+        "instance_groups[0].instance_types[1]",
+        r"ml\.g6e\.4xlarge stands twice; the order is a preference",
+    ),
+    "more than 20 types": (
+        types(*(f"ml.x{n}.large" for n in range(21))),
+        "instance_groups[0].instance_types",
+        r"got too many; at most 20 are allowed",
+    ),
+    "types with different GPU counts": (
+        types("ml.g6e.4xlarge", "ml.g6e.12xlarge"),
+        "instance_groups[0].instance_types[1]",
+        r"ml\.g6e\.12xlarge has 4 x L40S and ml\.g6e\.4xlarge has 1 x L40S.*second group",
+    ),
+    "types with different GPUs": (
+        types("ml.g6e.4xlarge", "ml.g6.4xlarge"),
+        "instance_groups[0].instance_types[1]",
+        r"ml\.g6\.4xlarge has 1 x L4 and ml\.g6e\.4xlarge has 1 x L40S",
+    ),
+    "list too small for the model": (
+        both(
+            types("ml.g6e.8xlarge", "ml.g6e.xlarge"),
+            hyperpod(tiered_storage_percentage=80),
+        ),
+        "models[0].instance_group",
+        r"ml\.g6e\.8xlarge or ml\.g6e\.xlarge",
+    ),
+    "type list in mode operator": (
+        both(
+            types("ml.g6e.4xlarge", "ml.g6e.8xlarge", count=3),
+            lambda c: c["models"][0].update(mode="operator"),
+        ),
+        "instance_groups[0].instance_types",
+        r"models\[0\] is in mode operator, whose endpoints name one instance type",
+    ),
+    "more wanted at first than ever": (
+        group(min_count=3),
+        "instance_groups[0].min_count",
+        r"got 3, more than the 2 instances of the group; lower it or raise count",
+    ),
+    "EFA on a size without": (
+        group(instance_type="ml.g6e.2xlarge", efa="efa"),
+        "instance_groups[0].efa",
+        r"got efa, but ml\.g6e\.2xlarge has no Elastic Fabric Adapter; leave it out",
+    ),
+    "EFA on a list of which one has none": (
+        types("ml.g6e.8xlarge", "ml.g6e.4xlarge", efa="efa-only"),
+        "instance_groups[0].efa",
+        r"got efa-only, but ml\.g6e\.4xlarge has no Elastic Fabric Adapter",
+    ),
+    "unknown interface": (
+        group(efa="ena"),
+        "instance_groups[0].efa",
+        r"got 'ena'; allowed: 'none', 'efa' or 'efa-only'",
+    ),
+    "three threads a core": (
+        group(threads_per_core=3),
+        "instance_groups[0].threads_per_core",
+        r"got 3; allowed: 1 or 2",
+    ),
+    "unknown capacity": (
+        group(capacity={"kind": "reserved"}),
+        "instance_groups[0].capacity",
+        r"got kind 'reserved'; allowed: 'on_demand', 'spot', 'training_plan'",
+    ),
+    "spot together with a training plan": (
+        group(capacity={"kind": "spot", "arn": PLAN_ARN}),
+        "instance_groups[0].capacity.arn",
+        r"there is no such field here\. Allowed: kind",
+    ),
+    "training plan without its ARN": (
+        group(capacity={"kind": "training_plan"}),
+        "instance_groups[0].capacity.arn",
+        r"this field is required: The training plan",
+    ),
+    "training plan by name": (
+        group(capacity={"kind": "training_plan", "arn": "mine"}),
+        "instance_groups[0].capacity.arn",
+        r"'mine' is not the ARN of a SageMaker training plan",
+    ),
+    "training plan of another region": (
+        group(capacity={"kind": "training_plan", "arn": PLAN_ARN}),
+        "instance_groups[0].capacity.arn",
+        r"it is of us-east-1, and the deployment in us-west-2",
+    ),
+    "volume key of another region": (
+        group(volume_kms_key_arn=KEY_ARN),
+        "instance_groups[0].volume_kms_key_arn",
+        r"it is of eu-west-1, and the deployment in us-west-2",
+    ),
+    "root volume key by alias": (
+        group(root_volume_kms_key_arn="alias/mine"),
+        "instance_groups[0].root_volume_kms_key_arn",
+        r"'alias/mine' is not the ARN of a KMS key",
+    ),
+    "deep health checks on tainted nodes": (
+        group(deep_health_checks=["InstanceStress"], taints=[{"key": "team"}]),
+        "instance_groups[0].taints",
+        r"tolerate no taint of yours.*leave out taints or deep_health_checks",
+    ),
+    "group name with an underscore": (
+        group(name="gpu_nodes"),
+        "instance_groups[0].name",
+        r"'gpu_nodes' cannot name cloud resources; .*inner hyphens",
+    ),
+    "group in a zone that is not the deployment's": (
+        group(zone="us-west-2c"),
+        "instance_groups[0].zone",
+        r"'us-west-2c' is not among this deployment's zones.*add it to `zones`",
+    ),
+    "six security groups": (
+        hyperpod(security_group_ids=[f"sg-0000000{n}" for n in range(5)]),
+        "hyperpod.security_group_ids",
+        r"got too many; at most 4 are allowed",
+    ),
+    "security group by name": (
+        hyperpod(security_group_ids=["default"]),
+        "hyperpod.security_group_ids[0]",
+        r"'default' is not the id of a security group",
+    ),
+    "security group twice": (
+        hyperpod(security_group_ids=["sg-00000001", "sg-00000001"]),
+        "hyperpod.security_group_ids[1]",
+        r"sg-00000001 stands twice",
+    ),
+    "tiered storage of 10 percent": (
+        hyperpod(tiered_storage_percentage=10),
+        "hyperpod.tiered_storage_percentage",
+        r"got 10; HyperPod takes 20 to 100",
+    ),
+    "updates by count and by share": (
+        hyperpod(software_updates={"batch_count": 1, "batch_percentage": 10}),
+        "hyperpod.software_updates.batch_percentage",
+        r"batch_count is given, too, and HyperPod takes one of the two",
+    ),
+    "updates at no time": (
+        hyperpod(software_updates={"schedule": "sundays"}),
+        "hyperpod.software_updates.schedule",
+        r"'sundays' is not a schedule such as cron\(0 3",
+    ),
+    "updates that wait two hours": (
+        hyperpod(software_updates={"wait_seconds": 7200}),
+        "hyperpod.software_updates.wait_seconds",
+        r"got 7200; .*3600",
+    ),
+}
+
+
+def sentences(folder: Path, edit: Edit) -> list[str]:
+    config = base()
+    edit(config)
+    path = folder / "deployment.yaml"
+    path.write_text(yaml.safe_dump(config))
+    with pytest.raises(InvalidConfigError) as caught:
+        plan_file(path)
+    return [str(problem) for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_wrong_setting_is_one_sentence(tmp_path: Path, name: str) -> None:
+    edit, path, words = REFUSED[name]
+    found = sentences(tmp_path, edit)
+    assert len(found) == 1, found
+    assert re.fullmatch(rf"line \d+: {re.escape(path)}: .*", found[0]), found[0]
+    assert re.search(words, found[0]), found[0]
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(REFUSED) >= 25
+
+
+def test_the_base_is_right(tmp_path: Path) -> None:
+    """Or every row above would be refused for another reason."""
+    path = tmp_path / "deployment.yaml"
+    path.write_text(yaml.safe_dump(base()))
+    assert plan_file(path).name == "demo"
