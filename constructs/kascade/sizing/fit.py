@@ -169,7 +169,7 @@ def _too_small(
     draft.problems.append(
         Problem(
             path=path,
-            message=f"{which} {sum(map(network.usable, cidrs)):,} addresses, but all nodes there "
+            message=f"{which} {sum(map(network.usable, cidrs)):,} addresses, but all nodes "
             f"and their pods may take {wanted:,}; use {larger} or fewer nodes",
             also_reads=(("instance_groups",), ("zones",)),
         )

@@ -120,7 +120,7 @@ def test_a_pool_promises_every_label_that_an_engine_asks_for() -> None:
     template = pool["spec"]["template"]
     promised = {key: [value] for key, value in template["metadata"]["labels"].items()}
     promised |= {item["key"]: item["values"] for item in template["spec"]["requirements"]}
-    affinity: Any = in_group("gpu", "ml.g6e.12xlarge")
+    affinity: Any = in_group("gpu", ("ml.g6e.12xlarge",))
     rules = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     (term,) = rules["nodeSelectorTerms"]
     asked = {item["key"]: item for item in term["matchExpressions"]}
