@@ -8,6 +8,7 @@ adds builds every few weeks. An add-on missing below gets EKS's default. Newer b
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date, timedelta
 from types import MappingProxyType
 from typing import Final
 
@@ -18,6 +19,49 @@ The newest copy of the page ends at 1.35, an older one at 1.34.
 """
 
 DEFAULT_KUBERNETES_VERSION: Final = "1.34"
+
+SUPPORT_AS_OF: Final = "2026-11-30"
+"""The day on which the dates below were compared with the calendar. No plan asks a clock, or the
+same file would give another plan tomorrow."""
+
+SUPPORT_ENDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "1.30": ("2025-07-23", "2026-07-23"),
+        "1.31": ("2025-11-26", "2026-11-26"),
+        "1.32": ("2026-03-23", "2027-03-23"),
+        "1.33": ("2026-07-29", "2027-07-29"),
+        "1.34": ("2026-12-02", "2027-12-02"),
+        "1.35": ("2027-03-27", "2028-03-27"),
+    }
+)
+"""Last days of EKS's standard and extended support (endoflife.date/amazon-eks of February 2026 and
+aws-samples/sample-apex-skills, verified there on 2026-04-24: both agree; AWS's calendar says when a
+date is only planned)."""
+
+EKS_USD_PER_HOUR: Final = 0.10
+"""EKS control plane in standard support, AWS price page."""
+
+EKS_EXTENDED_USD_PER_HOUR: Final = 0.60
+"""The same in extended support, AWS price page."""
+
+SUPPORT_NOTICE_DAYS: Final = 90
+"""How long before the end of standard support a plan says so: a quarter to upgrade in."""
+
+
+def support_of(version: str) -> str:
+    """Say where a version stands: ``standard``, ``ending``, ``extended`` or ``over``.
+
+    >>> [support_of(version) for version in ("1.31", "1.33", "1.34", "1.35")]
+    ['over', 'extended', 'ending', 'standard']
+    """
+    today = date.fromisoformat(SUPPORT_AS_OF)
+    standard, extended = map(date.fromisoformat, SUPPORT_ENDS[version])
+    if today > extended:
+        return "over"
+    if today > standard:
+        return "extended"
+    return "ending" if standard - today <= timedelta(SUPPORT_NOTICE_DAYS) else "standard"
+
 
 MUTATING_POLICY_VERSION: Final = (1, 36)
 """First version that serves MutatingAdmissionPolicy v1 (KEP-3962: alpha 1.32, beta and off by

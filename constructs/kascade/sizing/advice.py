@@ -6,6 +6,13 @@ from collections.abc import Mapping
 
 from kascade.catalog.images import IMAGES, KNOWN_GOOD, run_together
 from kascade.catalog.instances import OFFERED_IN
+from kascade.catalog.kubernetes import (
+    EKS_EXTENDED_USD_PER_HOUR,
+    EKS_USD_PER_HOUR,
+    SUPPORT_AS_OF,
+    SUPPORT_ENDS,
+    support_of,
+)
 from kascade.catalog.regions import REGIONS
 from kascade.config.model import (
     CurvineConfig,
@@ -63,6 +70,7 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
             )
         )
     _of_versions(draft)
+    _of_support(draft)
     _of_l2(draft)
     _of_the_janitor(draft)
     _of_autoscaling(draft)
@@ -209,6 +217,35 @@ def _of_the_janitor(draft: Draft) -> None:
                 path=(*path, "fresh_seconds"),
                 message=f"got {l2.janitor.fresh_seconds}, and Curvine deletes everything after "
                 f"{l2.ttl_hours} hours: the janitor never finds a file that is old enough",
+            )
+        )
+
+
+def _of_support(draft: Draft) -> None:
+    """Say what becomes of a Kubernetes version, by the calendar's dates and no clock."""
+    version, own = draft.config.kubernetes.version, draft.config.kubernetes.existing is None
+    if not own or version not in SUPPORT_ENDS:
+        return
+    standard, extended = SUPPORT_ENDS[version]
+    dearer = (
+        f"{EKS_EXTENDED_USD_PER_HOUR:.2f} instead of {EKS_USD_PER_HOUR:.2f} USD/h for its control "
+        f"plane until {extended}, when EKS upgrades it by itself"
+    )
+    said = {
+        "standard": "",
+        "ending": f"EKS's standard support of {version} ends on {standard}; from then on it takes "
+        f"{dearer}",
+        "extended": f"EKS's standard support of {version} ended on {standard}; it takes {dearer}",
+        "over": f"EKS's support of {version} ended on {extended}: it makes no such cluster, and "
+        "has upgraded those there were",
+    }[support_of(version)]
+    if said:
+        newest = max(SUPPORT_ENDS, key=lambda known: SUPPORT_ENDS[known][0])
+        draft.warnings.append(
+            Problem(
+                path=("kubernetes", "version"),
+                message=f"{said}. {newest} has it until {SUPPORT_ENDS[newest][0]} (dates as of "
+                f"{SUPPORT_AS_OF})",
             )
         )
 

@@ -8,7 +8,12 @@ from typing import Final
 
 from kascade.catalog.endpoints import BUSY_ENDPOINTS, CLOSED_ENDPOINTS
 from kascade.catalog.instances import PRICE_REGION
-from kascade.catalog.kubernetes import ADDONS
+from kascade.catalog.kubernetes import (
+    ADDONS,
+    EKS_EXTENDED_USD_PER_HOUR,
+    EKS_USD_PER_HOUR,
+    support_of,
+)
 from kascade.config.model import ExistingVpcConfig, ServingConfig, SoftwareUpdatesConfig
 from kascade.sizing import autoscaling, features, host, network, operated
 from kascade.sizing.draft import Draft, Group
@@ -49,9 +54,6 @@ from kascade.units import GIB
 SYSTEM_USD_PER_HOUR: Final = MappingProxyType(
     {"m7i.xlarge": 0.2016, "m5.xlarge": 0.192, "m5.2xlarge": 0.384}
 )
-
-EKS_USD_PER_HOUR: Final = 0.10
-"""EKS control plane in standard support, AWS price page."""
 
 ROUTER_BASE_MIB: Final = 256
 
@@ -334,14 +336,16 @@ def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Figure:
         for group in groups.values()
     ]
     parts.append((system.count, system.instance_type, SYSTEM_USD_PER_HOUR[system.instance_type]))
-    total = sum(count * price for count, _, price in parts) + EKS_USD_PER_HOUR
+    extended = support_of(draft.config.kubernetes.version) == "extended"
+    eks = EKS_EXTENDED_USD_PER_HOUR if extended else EKS_USD_PER_HOUR
+    total = sum(count * price for count, _, price in parts) + eks
     words = [f"{count} x {kind} at {price:g}" for count, kind, price in parts]
     if draft.config.hyperpod.autoscaling is not None:
         words = [*(f"up to {word}" for word in words[:-1]), words[-1]]
     return Figure(
         value=round(total, 2),
         unit="USD/h",
-        reason=f"{', '.join(words)}, EKS at {EKS_USD_PER_HOUR:.2f}; EC2 on-demand prices of "
+        reason=f"{', '.join(words)}, EKS at {eks:.2f}; EC2 on-demand prices of "
         f"{PRICE_REGION} unless configured. Not in it: NAT, endpoints, EBS, logs, metrics",
     )
 
