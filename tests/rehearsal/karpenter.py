@@ -49,7 +49,7 @@ class Karpenter:
                 wanted = _gpus(pod)
                 if room[name] < wanted and self._may_grow(pool, node):
                     self._make(name, node)
-                    room[name] += hyperpod_shape(node["type"], volume_gib=self._volume_gib).gpus
+                    room[name] += hyperpod_shape((node["type"],), volume_gib=self._volume_gib).gpus
                 if room[name] >= wanted:
                     room[name] -= wanted
                     break
@@ -75,7 +75,7 @@ class Karpenter:
         ]
 
     def _may_grow(self, pool: Object, node: Object) -> bool:
-        gpus = hyperpod_shape(node["type"], volume_gib=self._volume_gib).gpus
+        gpus = hyperpod_shape((node["type"],), volume_gib=self._volume_gib).gpus
         after = (self.made[pool["metadata"]["name"]] + 1) * gpus
         return after <= int(pool["spec"]["limits"][GPU])
 
@@ -85,7 +85,7 @@ class Karpenter:
             instance_types=(node["type"],),
             count=1,
             zones=(node["zone"],),
-            shape=hyperpod_shape(node["type"], volume_gib=self._volume_gib),
+            shape=hyperpod_shape((node["type"],), volume_gib=self._volume_gib),
             labels=node["labels"] | {POOL_LABEL: pool},
             taints=node["taints"],
             prefix="hyperpod-i-",

@@ -57,7 +57,9 @@ def test_daemons_stand_on_their_groups_and_nowhere_else(
         "health-monitoring-agent": {g.name for g in plan.cluster.groups if g.gpus},
         "nvidia-device-plugin": {g.name for g in plan.cluster.groups if g.gpus},
     }
-    if plan.cluster.efa_instance_types:
+    if not plan.platform.agents:
+        expected = {}
+    elif plan.cluster.efa_instance_types:
         expected["aws-efa-k8s-device-plugin"] = {g.name for g in plan.cluster.groups if g.efa_types}
     if plan.curvine is not None:
         expected["curvine-csi-node"] = hyperpod

@@ -34,6 +34,7 @@ SETTLE_SECONDS = 120
 
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 HYPERPOD, NODEGROUP = "AWS::SageMaker::Cluster", "AWS::EKS::Nodegroup"
+EKS = "AWS::EKS::Cluster"
 LOG_GROUP = "AWS::Logs::LogGroup"
 ENGINE: Key = ("Deployment", NAME, "qwen2-7b")
 ROUTER: Key = ("Deployment", NAME, "qwen2-7b-router")
@@ -360,22 +361,16 @@ def test_other_system_nodes_are_a_replacement(story: Story) -> None:
         assert told == [(NODEGROUP, "create"), (NODEGROUP, "delete")]
 
 
-def test_another_zone_would_replace_the_hyperpod_cluster_and_is_refused(story: Story) -> None:
-    with story.step("a third zone, refused and taken back"):
-        zones = list(story.deployment.config["zones"])
+def test_another_zone_replaces_nothing(story: Story) -> None:
+    """HyperPod and EKS stay in the home zones: a longer list of subnets would replace both."""
+    with story.step("a third zone"):
         seen = len(story.aws.changes())
-        story.deployment.config["zones"] = [*zones, "us-west-2c"]
-        run = story.deploy().must_fail()
-        assert "custom-named resource requires replacing" in run.output
-        (refused,) = [c for c in story.aws.changes()[seen:] if c.error]
-        assert (refused.action, refused.type, refused.changed) == (
-            "replace",
-            HYPERPOD,
-            ("VpcConfig",),
-        )
-        assert story.aws.stacks()[f"{NAME}-cluster"] == "UPDATE_ROLLBACK_COMPLETE"
-        story.deployment.config["zones"] = zones
+        story.deployment.config["zones"] = [*story.deployment.config["zones"], "us-west-2c"]
         story.deploy().must_succeed()
+        changes = story.aws.changes()[seen:]
+        assert {change.action for change in changes} <= {"create", "update"}
+        assert [c.changed for c in changes if c.type in {HYPERPOD, NODEGROUP, EKS}] == []
+        assert [c.action for c in changes if c.type == "AWS::EC2::Subnet"].count("create") >= 2
         story.must_be_as_rendered()
 
 

@@ -9,12 +9,25 @@ from kascade.config.model import (
     AddonsConfig,
     ExistingVpcConfig,
     HyperPodConfig,
+    InstanceGroupConfig,
     KubernetesConfig,
     NetworkConfig,
     ServingConfig,
     SubnetConfig,
 )
 from kascade.errors import ConfigPath, Problem
+
+_OF_INSTANCES = (
+    "capacity",
+    "deep_health_checks",
+    "efa",
+    "labels",
+    "min_count",
+    "root_volume_kms_key_arn",
+    "volume_gib",
+    "volume_kms_key_arn",
+)
+"""What a group says of instances that HyperPod has yet to make."""
 
 _VPC: ConfigPath = ("network", "existing")
 _EKS: ConfigPath = ("kubernetes", "existing")
@@ -148,6 +161,12 @@ def _of_hyperpod(config: ServingConfig, arn: str) -> Iterator[Problem]:
                 "them one",
                 also_reads=((field,),),
             )
+    for index, group in enumerate(config.instance_groups):
+        for field in _OF_INSTANCES:
+            if getattr(group, field) != InstanceGroupConfig.model_fields[field].get_default():
+                yield _unread(
+                    ("instance_groups", index, field), "its instances are made already", _HYPERPOD
+                )
     default = HyperPodConfig()
     for field in ("node_recovery", "security_group_ids", "software_updates", "autoscaling"):
         if getattr(config.hyperpod, field) != getattr(default, field):

@@ -29,6 +29,9 @@ FIXED: Final[Mapping[ConfigPath, str]] = {
     "follow from its place, so zones can only be added at the end",
     ("hyperpod", "security_group_ids"): "CloudFormation would replace the HyperPod cluster",
     ("network", "vpc_cidr"): "CloudFormation would replace the VPC under all that is in it",
+    ("network", "existing"): "EKS and HyperPod keep the VPC and the subnets they stand in",
+    ("kubernetes", "existing"): "the cluster that runs everything would be deleted, or left behind",
+    ("hyperpod", "existing"): "the nodes that run everything would be deleted, or left behind",
     ("cache", "l2", "masters"): "each master's journal names the members of its group",
 }
 """What is fixed, and why."""
@@ -56,12 +59,21 @@ def locked_values(config: ServingConfig) -> dict[str, object]:
         ("zones",): list(config.zones),
         ("hyperpod", "security_group_ids"): list(config.hyperpod.security_group_ids),
         ("network", "vpc_cidr"): config.network.vpc_cidr,
+        ("network", "existing"): _vpc(config),
+        ("kubernetes", "existing"): [eks.name] if (eks := config.kubernetes.existing) else [],
+        ("hyperpod", "existing"): [hp.cluster_arn] if (hp := config.hyperpod.existing) else [],
     }
     if config.account is not None:
         values["account",] = config.account
     if isinstance(config.cache.l2, CurvineConfig):
         values["cache", "l2", "masters"] = config.cache.l2.masters
     return {format_path(path): values[path] for path in FIXED if path in values}
+
+
+def _vpc(config: ServingConfig) -> list[str]:
+    """Ids of a VPC that is there and of its subnets, in the order of the zones."""
+    vpc = config.network.existing
+    return [] if vpc is None else [vpc.vpc_id, *(subnet.id for subnet in vpc.private_subnets)]
 
 
 def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Problem]:
@@ -94,8 +106,12 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
 
 
 def _kept(path: ConfigPath, locked: object, wanted: object) -> bool:
-    """Say whether a value is the deployed one; zones may have grown at their end."""
-    if path == ("zones",) and isinstance(locked, list) and isinstance(wanted, list):
+    """Say whether a value is the deployed one; zones and their subnets may have grown at the end.
+
+    An empty list is what is made here, and that cannot become somebody else's.
+    """
+    grows = path in {("zones",), ("network", "existing")} and bool(locked)
+    if grows and isinstance(locked, list) and isinstance(wanted, list):
         return wanted[: len(locked)] == locked
     return locked == wanted
 
@@ -107,6 +123,9 @@ _KINDS: Final[Mapping[ConfigPath, tuple[type, str]]] = {
     ("zones",): (list, "a list"),
     ("hyperpod", "security_group_ids"): (list, "a list"),
     ("network", "vpc_cidr"): (str, "text"),
+    ("network", "existing"): (list, "a list"),
+    ("kubernetes", "existing"): (list, "a list"),
+    ("hyperpod", "existing"): (list, "a list"),
     ("cache", "l2", "masters"): (int, "a number"),
 }
 

@@ -83,6 +83,16 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
                 + "; name one",
             )
         )
+    theirs = [i for i, model in enumerate(draft.config.models) if model.mode == "operator"]
+    if theirs and draft.config.kubernetes.existing is not None:
+        draft.warnings.append(
+            Problem(
+                path=("models", theirs[0], "mode"),
+                message="HyperPod's inference add-on has to be on that cluster already, and the "
+                "subnets of its load balancers need the tag kubernetes.io/role/internal-elb=1 "
+                "(docs/existing.md)",
+            )
+        )
     ours = any(model.mode == "deployment" for model in draft.config.models)
     if draft.config.images.router is None and ours:
         draft.warnings.append(

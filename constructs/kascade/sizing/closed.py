@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from kascade.config.model import AddonsConfig
 from kascade.errors import Problem
 from kascade.sizing.draft import Draft, Group
 
@@ -32,6 +33,13 @@ def check_closed(draft: Draft, groups: dict[str, Group]) -> Iterator[Problem]:
                 f"ECR and name it here (ACCOUNT.dkr.ecr.{config.region}.amazonaws.com/...)",
                 also_reads=(*_NAT, ("region",)),
             )
+    if config.kubernetes.addons != AddonsConfig():
+        yield Problem(
+            path=("kubernetes", "addons"),
+            message="nothing says what HyperPod's add-ons reach outside the VPC, and network.nat "
+            "is none; leave them out, or choose nat one",
+            also_reads=_NAT,
+        )
     for index, model in enumerate(config.models):
         if model.weights.kind == "hub":
             yield Problem(

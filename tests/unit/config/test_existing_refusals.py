@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kascade import plan_file
+from kascade import ServingConfig, plan_file
+from kascade.config.lock import check_lock, locked_values
 from tests.unit.config.test_invariants import problems_of, write
 
 CONFIG = Path(__file__).parents[3] / "config" / "existing.yaml"
@@ -149,6 +150,11 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         "hyperpod.node_recovery",
         r"nothing reads it with hyperpod\.existing: the cluster keeps its own settings",
     ),
+    "settings of instances that are made already": (
+        group(deep_health_checks=["InstanceStress"]),
+        "instance_groups[0].deep_health_checks",
+        r"nothing reads it with hyperpod\.existing: its instances are made already; leave it out",
+    ),
     "collector subnets without a collector": (
         lambda c: (
             c.update(observability={"enabled": False}),
@@ -182,3 +188,45 @@ def test_what_is_there_is_named_and_not_made() -> None:
     assert plan.cluster.addons == ()
     assert plan.network.collector_cidrs == plan.network.private_cidrs
     assert not any("admin_role_arns" in str(warning) for warning in plan.warnings)
+
+
+def changed(edit: Edit) -> list[str]:
+    """What the lock of the configuration says of an edit of it."""
+    config = yaml.safe_load(CONFIG.read_text())
+    lock = locked_values(ServingConfig.model_validate(config))
+    edit(config)
+    now = ServingConfig.model_validate(config)
+    return [".".join(map(str, problem.path)) for problem in check_lock(now, lock, "x.lock")]
+
+
+@pytest.mark.parametrize(
+    ("edit", "paths"),
+    [
+        (vpc(vpc_id="vpc-0123456789abcdeff"), ["network.existing"]),
+        (subnet(0, id="subnet-0123456789abcdeff"), ["network.existing"]),
+        (lambda c: c["kubernetes"]["existing"].update(name="other"), ["kubernetes.existing"]),
+        (lambda c: c["hyperpod"].pop("existing"), ["hyperpod.existing"]),
+    ],
+)
+def test_what_a_deployment_stands_on_is_fixed(edit: Edit, paths: list[str]) -> None:
+    assert changed(edit) == paths
+
+
+def test_a_zone_brings_its_subnet() -> None:
+    def third(config: dict[str, Any]) -> None:
+        config["zones"].append("us-west-2c")
+        config["network"]["existing"]["private_subnets"].append(
+            {"id": "subnet-0123456789abcdef2", "cidr": "10.1.128.0/18"}
+        )
+
+    assert changed(third) == []
+
+
+def test_what_is_made_here_cannot_become_somebody_elses() -> None:
+    config = yaml.safe_load(CONFIG.read_text())
+    for block in ("network", "kubernetes", "hyperpod"):
+        del config[block]["existing"]
+    lock = locked_values(ServingConfig.model_validate(config))
+    now = ServingConfig.model_validate(yaml.safe_load(CONFIG.read_text()))
+    found = [problem.path for problem in check_lock(now, lock, "x.lock")]
+    assert found == [("network", "existing"), ("kubernetes", "existing"), ("hyperpod", "existing")]

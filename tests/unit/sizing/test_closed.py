@@ -79,6 +79,13 @@ def test_weights_cannot_come_from_the_hub(tmp_path: Path) -> None:
     assert re.search(r"models\[0\]\.weights: .*Hugging Face.*give weights of kind s3", problem)
 
 
+def test_hyperpods_add_ons_are_not_known_to_stay_inside(tmp_path: Path) -> None:
+    config = closed()
+    config["kubernetes"] = {"addons": {"task_governance": True}}
+    (problem,) = problems(tmp_path, config)
+    assert "kubernetes.addons: nothing says what HyperPod's add-ons reach" in problem
+
+
 def test_the_operator_cannot_reach_acm(tmp_path: Path) -> None:
     config = closed()
     config["instance_groups"][0]["count"] = 3

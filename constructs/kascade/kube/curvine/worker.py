@@ -160,7 +160,7 @@ class CurvineWorkers(Construct):
         if plan.prepared:
             return {"name": "data", "mountPath": DATA_MOUNT}
         # No script of ours ran on these nodes. The kubelet makes a subPath when it starts this
-        # container, so after the one before it has proved that the mount is NVMe.
+        # container, so after the one before it has proved that something is mounted there.
         inside = plan.host_path.removeprefix(f"{plan.nvme_mount}/")
         return {"name": "nvme", "mountPath": DATA_MOUNT, "subPath": inside}
 
