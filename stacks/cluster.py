@@ -7,6 +7,7 @@ from constructs import Construct
 
 from kascade.aws.addons import FeatureAddons
 from kascade.aws.autoscaling import KarpenterAutoscaling
+from kascade.aws.balancers import BalancerDrain
 from kascade.aws.eks import ServingEksCluster
 from kascade.aws.hyperpod import HyperPodCluster
 from kascade.aws.hyperpod_plan import planned_cluster
@@ -79,4 +80,13 @@ class ClusterStack(KascadeStack):
                 hyperpod=hyperpod.resource,
                 after=self.eks.ready,
             )
+            if self.features.inference is not None:
+                BalancerDrain(
+                    self,
+                    "BalancerDrain",
+                    cluster=self.eks.cluster,
+                    vpc_id=network.vpc.vpc_id,
+                    controller=self.features.inference,
+                    log_retention_days=plan.cluster.log_retention_days,
+                )
         return hyperpod

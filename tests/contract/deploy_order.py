@@ -132,6 +132,10 @@ AWAITED_OBJECT = "Custom::AWSCDK-EKS-KubernetesObjectValue"
 RELEASE = "Custom::AWSCDK-EKS-HelmChart"
 HYPERPOD, NODEGROUP = "AWS::SageMaker::Cluster", "AWS::EKS::Nodegroup"
 EKS, ADDON, ENTRY = "AWS::EKS::Cluster", "AWS::EKS::Addon", "AWS::EKS::AccessEntry"
+BALANCER_DRAIN = "Custom::BalancerDrain"
+INFERENCE = "amazon-sagemaker-hyperpod-inference"
+"""The add-on whose controller makes load balancers."""
+
 KUBECTL = frozenset({MANIFEST, AWAITED_OBJECT, RELEASE})
 
 _NETWORK = frozenset(
@@ -184,7 +188,14 @@ def faults(assembly: Assembly) -> list[str]:
         assembly.order()
     except CycleError as error:
         return [f"a cycle: {' <- '.join('/'.join(node) for node in error.args[1])}"]
-    return sorted([*_missing(assembly), *_too_early(assembly), *_of_hyperpod(assembly)])
+    return sorted(
+        [
+            *_missing(assembly),
+            *_too_early(assembly),
+            *_of_hyperpod(assembly),
+            *_of_balancers(assembly),
+        ]
+    )
 
 
 _FIRST: tuple[tuple[str, str], ...] = (
@@ -251,6 +262,23 @@ def _of_hyperpod(assembly: Assembly) -> Iterator[str]:
             name = assembly.resources[node]["Properties"]["AddonName"]
             if name.startswith("amazon-sagemaker-hyperpod") and node not in later:
                 yield f"{_name(node)} does not wait for {_name(cluster)}, whose nodes it runs on"
+
+
+def _of_balancers(assembly: Assembly) -> Iterator[str]:
+    """Find what would be deleted before the load balancers that it makes, or that it asks for.
+
+    A deletion goes the other way round: what comes after the waiter goes before it waits.
+    """
+    drains = assembly.find(lambda r: r["Type"] == BALANCER_DRAIN)
+    for node in assembly.find(lambda r: r["Type"] == ADDON):
+        named = assembly.resources[node]["Properties"]["AddonName"] == INFERENCE
+        if named and not any(node in assembly.before(drain) for drain in drains):
+            yield f"{_name(node)} goes without a wait for the load balancers that it made"
+    for node in assembly.find(lambda r: r["Type"] == MANIFEST):
+        asks = "InferenceEndpointConfig" in str(assembly.resources[node]["Properties"]["Manifest"])
+        for drain in drains if asks else ():
+            if drain not in assembly.before(node):
+                yield f"{_name(node)} may go later than {_name(drain)} waits for its load balancer"
 
 
 def _needed(assembly: Assembly, cluster: Node) -> set[Node]:

@@ -11,8 +11,10 @@ import pytest
 
 from tests.contract.deploy_order import (
     ADDON,
+    BALANCER_DRAIN,
     EKS,
     HYPERPOD,
+    INFERENCE,
     MANIFEST,
     NODEGROUP,
     Assembly,
@@ -165,7 +167,39 @@ def _a_cycle_of_stacks(assembly: Assembly) -> str:
 def test_a_broken_order_is_found(
     synthesized: Synthesized, breaking: Callable[[Assembly], str]
 ) -> None:
-    whole = Assembly.of(synthesized("default"))
+    _breaks(Assembly.of(synthesized("default")), breaking)
+
+
+def _balancers_after_their_controller(assembly: Assembly) -> str:
+    _forget(assembly, _only(assembly, BALANCER_DRAIN), "Addonamazonsagemakerhyperpodinference")
+    return "goes without a wait for the load balancers that it made"
+
+
+def _no_wait_for_balancers(assembly: Assembly) -> str:
+    stack, name = _only(assembly, BALANCER_DRAIN)
+    del assembly.templates[stack]["Resources"][name]
+    return "goes without a wait for the load balancers that it made"
+
+
+def _endpoints_after_the_wait(assembly: Assembly) -> str:
+    assembly.stacks["mixed-serving"] = ("mixed-network",)
+    return "may go later than mixed-cluster/BalancerDrain"
+
+
+@pytest.mark.parametrize(
+    "breaking",
+    [_balancers_after_their_controller, _no_wait_for_balancers, _endpoints_after_the_wait],
+)
+def test_load_balancers_left_to_nobody_are_found(
+    synthesized: Synthesized, breaking: Callable[[Assembly], str]
+) -> None:
+    whole = Assembly.of(synthesized("operator"))
+    addon = _only(whole, ADDON, AddonName=INFERENCE)
+    assert addon in whole.before(_only(whole, BALANCER_DRAIN))
+    _breaks(whole, breaking)
+
+
+def _breaks(whole: Assembly, breaking: Callable[[Assembly], str]) -> None:
     broken = Assembly(templates=deepcopy(whole.templates), stacks=dict(whole.stacks))
     expected = breaking(broken)
     found = faults(Assembly(templates=broken.templates, stacks=broken.stacks))

@@ -81,6 +81,8 @@ def expected(plan: ServingPlan) -> Trusts:
                 frozenset({account("aws-load-balancer-controller")}),
             ),
             (operated, "FeaturesFsxCsiRole", PODS),
+            (operated, "BalancerDrainHandlerRole", LAMBDA),
+            (operated, "BalancerDrainProviderRole", LAMBDA),
             (features.training_operator is not None, "FeaturesTrainingRole", PODS),
             (features.observability is not None, "FeaturesObservabilityRole", PODS),
         ]

@@ -46,6 +46,7 @@ class FeatureAddons(Construct):
 
     Attributes:
         ready: Everything that it installed.
+        inference: The inference operator's add-on, if there is one; it makes load balancers.
     """
 
     def __init__(  # noqa: PLR0913 - the cluster it belongs to, and what comes before
@@ -78,9 +79,11 @@ class FeatureAddons(Construct):
         self._first: list[IDependable] = [hyperpod, *after]
         dependencies = [self._dependency(addon) for addon in plan.dependencies]
         self.ready: list[IDependable] = [*dependencies]
+        self.inference: eks.CfnAddon | None = None
         if plan.inference is not None:
             identity = ClusterIdentity(self, "Identity", issuer_url=issuer_url)
-            self.ready.append(self._inference(plan.inference, identity, vpc_id, dependencies))
+            self.inference = self._inference(plan.inference, identity, vpc_id, dependencies)
+            self.ready.append(self.inference)
         governance: list[eks.CfnAddon] = []
         if plan.task_governance is not None:
             governance.append(self._add(plan.task_governance, []))

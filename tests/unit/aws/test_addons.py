@@ -281,3 +281,42 @@ def test_pinned_versions_are_no_older_than_the_operator_needs() -> None:
     assert len(pinned) >= 9
     for name, version in pinned:
         assert number(version) >= number(MINIMUM_VERSIONS[name]), name
+
+
+# --- load balancers ----------------------------------------------------------------------------
+
+
+def test_load_balancers_are_waited_for_while_their_controller_is_there(made: Synthesis) -> None:
+    (name,) = made.resources("cluster", "Custom::BalancerDrain")
+    drain = made.only("cluster", "Custom::BalancerDrain")["Properties"]
+    assert id_of(made, INFERENCE) in needs(made, "cluster", name)
+    (cluster,) = made.resources("cluster", "AWS::EKS::Cluster")
+    assert drain["ClusterName"] == {"Ref": cluster}
+    assert "NetworkVpc" in drain["VpcId"]["Fn::ImportValue"]
+    assert drain["ServiceTimeout"] == "960"
+
+
+def test_the_function_that_waits_may_only_look(made: Synthesis) -> None:
+    (policy,) = (
+        resource["Properties"]["PolicyDocument"]["Statement"]
+        for name, resource in made.resources("cluster", "AWS::IAM::Policy").items()
+        if name.startswith("BalancerDrainHandlerRole")
+    )
+    (group,) = (
+        name
+        for name in made.resources("cluster", "AWS::Logs::LogGroup")
+        if name.startswith("BalancerDrainHandlerLog")
+    )
+    logs = {"Fn::GetAtt": [group, "Arn"]}
+    assert [(s["Action"], s["Resource"]) for s in policy] == [
+        (["logs:CreateLogStream", "logs:PutLogEvents"], logs),
+        (
+            ["elasticloadbalancing:DescribeLoadBalancers", "elasticloadbalancing:DescribeTags"],
+            "*",
+        ),
+    ]
+
+
+def test_without_the_operator_nobody_waits_for_load_balancers(tmp_path: Path) -> None:
+    made = make(tmp_path, inference=None)
+    assert not made.resources("cluster", "Custom::BalancerDrain")

@@ -1,0 +1,1 @@
+"""The function behind kascade.aws.balancers; see index.py."""
