@@ -1,30 +1,13 @@
 """Wrong settings of the cluster half: each is one clear sentence at synth."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from kascade import InvalidConfigError, plan_file
-
-Edit = Callable[[dict[str, Any]], object]
-
-
-def base() -> dict[str, Any]:
-    return {
-        "name": "demo",
-        "region": "us-west-2",
-        "zones": ["us-west-2a", "us-west-2b"],
-        "instance_groups": [{"name": "gpu", "instance_type": "ml.g6e.4xlarge", "count": 2}],
-        "models": [{"name": "qwen", "model": "Qwen/Qwen2-7B-Instruct", "replicas": 2}],
-    }
-
-
-def group(**changes: object) -> Edit:
-    return lambda c: c["instance_groups"][0].update(changes)
+from kascade import plan_file
+from tests.unit.config.test_invariants import Edit, base, both, group, problems_of, top, write
 
 
 def types(*names: str, **changes: object) -> Edit:
@@ -35,20 +18,8 @@ def types(*names: str, **changes: object) -> Edit:
     return apply
 
 
-def top(**changes: object) -> Edit:
-    return lambda c: c.update(changes)
-
-
 def hyperpod(**changes: object) -> Edit:
     return top(hyperpod=changes)
-
-
-def both(*edits: Edit) -> Edit:
-    def apply(config: dict[str, Any]) -> None:
-        for edit in edits:
-            edit(config)
-
-    return apply
 
 
 PLAN_ARN = "arn:aws:sagemaker:us-east-1:111122223333:training-plan/mine"
@@ -222,11 +193,7 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
 def sentences(folder: Path, edit: Edit) -> list[str]:
     config = base()
     edit(config)
-    path = folder / "deployment.yaml"
-    path.write_text(yaml.safe_dump(config))
-    with pytest.raises(InvalidConfigError) as caught:
-        plan_file(path)
-    return [str(problem) for problem in caught.value.problems]
+    return problems_of(write(folder, config))
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -244,6 +211,4 @@ def test_there_are_enough_of_them() -> None:
 
 def test_the_base_is_right(tmp_path: Path) -> None:
     """Or every row above would be refused for another reason."""
-    path = tmp_path / "deployment.yaml"
-    path.write_text(yaml.safe_dump(base()))
-    assert plan_file(path).name == "demo"
+    assert plan_file(write(tmp_path, base())).name == "demo"

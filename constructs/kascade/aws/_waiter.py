@@ -9,11 +9,11 @@ from typing import Any, Final
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import custom_resources as cr
 from constructs import Construct
 
 from kascade.aws._logs import log_group
 from kascade.aws._nag import accept_wildcards
+from kascade.aws._provider import provider_of
 from kascade.aws.timeouts import SERVICE_TIMEOUT_SECONDS
 
 _HANDLERS: Final = Path(__file__).parent.parent / "handlers"
@@ -87,7 +87,12 @@ class Waiter(Construct):
             self,
             "Resource",
             resource_type=resource_type,
-            service_token=self._make_provider(handler, log_retention_days).service_token,
+            service_token=provider_of(
+                self,
+                handler,
+                description="Calls the function that waits, for CloudFormation",
+                log_retention_days=log_retention_days,
+            ).service_token,
             service_timeout=cdk.Duration.seconds(SERVICE_TIMEOUT_SECONDS),
             properties=dict(properties),
         )
@@ -98,21 +103,4 @@ class Waiter(Construct):
             construct_id,
             description=description,
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-        )
-
-    def _make_provider(self, handler: lambda_.Function, retention_days: int) -> cr.Provider:
-        logs = log_group(self, "ProviderLog", retention_days=retention_days)
-        role = self._make_role("ProviderRole", "Calls the function that waits, for CloudFormation")
-        logs.grant_write(role)
-        accept_wildcards(
-            role,
-            [f"{handler.function_arn}:*"],
-            "The CDK lets its provider call every version of the one function it fronts.",
-        )
-        return cr.Provider(
-            self,
-            "Provider",
-            on_event_handler=handler,
-            log_group=logs,
-            framework_on_event_role=role,
         )

@@ -11,11 +11,11 @@ from aws_cdk import aws_grafana as grafana
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3_assets as s3_assets
-from aws_cdk import custom_resources as cr
 from constructs import Construct
 
 from kascade.aws._logs import log_group
 from kascade.aws._nag import accept_wildcards
+from kascade.aws._provider import provider_of
 from kascade.aws.prometheus import ManagedPrometheus
 from kascade.sizing.plan import NetworkPlan, ObservabilityPlan
 
@@ -164,7 +164,12 @@ class GrafanaDashboards(Construct):
             self,
             "Resource",
             resource_type="Custom::GrafanaDashboards",
-            service_token=self._make_provider(plan, handler).service_token,
+            service_token=provider_of(
+                self,
+                handler,
+                description="Calls the dashboard function for CloudFormation",
+                log_retention_days=plan.log_retention_days,
+            ).service_token,
             service_timeout=_RESOURCE_TIMEOUT,
             properties={
                 "WorkspaceId": workspace.workspace.attr_id,
@@ -279,25 +284,3 @@ class GrafanaDashboards(Construct):
         )
         group.add_egress_rule(ec2.Peer.any_ipv4(), _HTTPS, "HTTPS to AWS and to the workspace")
         return group
-
-    def _make_provider(self, plan: ObservabilityPlan, handler: lambda_.Function) -> cr.Provider:
-        logs = log_group(self, "ProviderLog", retention_days=plan.log_retention_days)
-        role = iam.Role(
-            self,
-            "ProviderRole",
-            description="Calls the dashboard function for CloudFormation",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-        )
-        logs.grant_write(role)
-        accept_wildcards(
-            role,
-            [f"{handler.function_arn}:*"],
-            "The CDK lets its provider call every version of the one function it fronts.",
-        )
-        return cr.Provider(
-            self,
-            "Provider",
-            on_event_handler=handler,
-            log_group=logs,
-            framework_on_event_role=role,
-        )
