@@ -180,7 +180,7 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
     "updates at no time": (
         hyperpod(software_updates={"schedule": "sundays"}),
         "hyperpod.software_updates.schedule",
-        r"'sundays' is not a schedule such as cron\(0 3",
+        r"'sundays' is not a schedule that HyperPod takes, such as cron\(0 3",
     ),
     "updates that wait two hours": (
         hyperpod(software_updates={"wait_seconds": 7200}),

@@ -135,12 +135,17 @@ def read_lock(path: Path) -> Lock:
     if not path.exists() and not path.is_symlink():
         return {}
     try:
-        content, _, doubles = parse_yaml(read_text(path, "lock file"))
+        text = read_text(path, "lock file")
+        if not text.strip():
+            raise UnreadableError("it is empty")
+        content, _, doubles = parse_yaml(text)
         if doubles:
             raise UnreadableError(doubles[0].message, doubles[0].line)
         return parse_lock(content)
     except (UnreadableError, ValueError) as error:
-        message = f"this is no lock of a deployment: {error}. Restore it from the repository"
+        line = getattr(error, "line", None)
+        place = "" if line is None else f"line {line}: "
+        message = f"this is no lock of a deployment: {place}{error}. Restore it from the repository"
         raise InvalidConfigError(str(path), [Problem(path=(), message=message)]) from None
 
 
