@@ -20,6 +20,10 @@ ADDRESS_BLOCK: Final = 16
 LARGEST_MAX_PODS: Final = 49
 """HyperPod's largest pod limit, for types whose own is not published."""
 
+USUAL_RANGES: Final = 5
+"""IPv4 ranges of one VPC before its owner asks AWS for more (VPC user guide, "Amazon VPC
+quotas")."""
+
 
 def addresses_fit(draft: Draft, groups: Mapping[str, Group]) -> None:
     """Refuse subnets that the nodes and their pods would exhaust.
@@ -50,6 +54,20 @@ def addresses_fit(draft: Draft, groups: Mapping[str, Group]) -> None:
         mine = [subnets[zone] for zone in zones]
         if bound_to(zones) > sum(map(network.usable, mine)):
             _too_small(draft, None, f"{_named(config, zones, mine)} hold", bound_to(zones), mine)
+
+
+def advise_on_ranges(config: ServingConfig) -> list[Problem]:
+    """Note a VPC with more ranges than a VPC may usually have."""
+    count = len(config.network.cidrs)
+    if count <= USUAL_RANGES:
+        return []
+    return [
+        Problem(
+            path=("network", "existing", "further_cidrs"),
+            message=f"with vpc_cidr there are {count} ranges, and AWS allows a VPC {USUAL_RANGES} "
+            "unless its quota was raised; look up that all of them are the VPC's",
+        )
+    ]
 
 
 def _private_cidrs(config: ServingConfig) -> tuple[str, ...]:
