@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kascade.catalog.models import ModelFacts, facts_from_hf_config
 from kascade.config.checks import check_config
+from kascade.config.dependencies import DependenciesChart, read_dependencies_chart
 from kascade.config.lock import Lock, check_lock, lock_path, parse_lock
 from kascade.config.messages import parse
 from kascade.config.model import ServingConfig
@@ -30,6 +31,7 @@ class LoadedConfig:
         lines: Line of each path.
         broken: Paths that ``config`` lacks because of a problem.
         origins: For each list that lost items, the original index of those that are left.
+        dependencies_chart: AWS's chart of HyperPod's dependencies, where one is named and of use.
     """
 
     source: str
@@ -39,6 +41,7 @@ class LoadedConfig:
     lines: Mapping[ConfigPath, int]
     broken: tuple[ConfigPath, ...]
     origins: Mapping[ConfigPath, tuple[int, ...]]
+    dependencies_chart: DependenciesChart | None = None
 
     def add(self, found: Iterable[Problem]) -> LoadedConfig:
         """Return this with further problems, those left out that follow from a broken part."""
@@ -111,10 +114,16 @@ def read_config(path: Path) -> LoadedConfig:
     if parsed.config is None:
         return loaded
     local_models, model_problems = _read_model_files(parsed.config, path.parent)
-    loaded = loaded.add((*model_problems, *check_config(parsed.config)))
+    chart, chart_problems = read_dependencies_chart(parsed.config, path.parent)
+    loaded = loaded.add((*model_problems, *chart_problems, *check_config(parsed.config)))
     loaded = loaded.add(_read_lock_problems(parsed.config, lock_path(path)))
     unknown = tuple(problem.path for problem in model_problems)
-    return replace(loaded, local_models=local_models, broken=(*loaded.broken, *unknown))
+    return replace(
+        loaded,
+        local_models=local_models,
+        dependencies_chart=chart,
+        broken=(*loaded.broken, *unknown),
+    )
 
 
 def read_lock(path: Path) -> Lock:
