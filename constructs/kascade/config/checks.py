@@ -23,6 +23,7 @@ from kascade.config.model import (
     OperatorConfig,
     ServingConfig,
 )
+from kascade.config.ranges import check_ranges
 from kascade.config.references import check_references
 from kascade.errors import ConfigPath, Problem, format_path
 
@@ -53,6 +54,7 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
         *check_references(config),
         *check_addons(config),
         *check_existing(config),
+        *check_ranges(config),
         *check_autoscaling(config),
         *_unsealed_tenants(config),
         *_settings(config),

@@ -79,6 +79,12 @@ _NOT_INTERNET = (
     "224.0.0.0/3",
 )
 """Private, shared, local, multicast and reserved addresses (RFC 6890)."""
+_LARGEST_RANGE, _SMALLEST_RANGE = 16, 28
+"""Prefix lengths of a VPC's IPv4 ranges (VPC user guide, "VPC CIDR blocks")."""
+
+_MOST_RANGES = 50
+"""Ranges that AWS's quota may be raised to (VPC user guide, "Amazon VPC quotas")."""
+
 _VPC_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
 
@@ -160,15 +166,24 @@ def _folders(value: str) -> str:
     return value
 
 
-def _vpc_cidr(value: str) -> str:
+def _range_of_a_vpc(value: str, *, smallest: int, whose: str) -> str:
     network = ipaddress.IPv4Network(_cidr(value))
-    if not 16 <= network.prefixlen <= 20:  # noqa: PLR2004  (VPC limits: /16; below /20 no room for pods)
-        msg = f"{value!r} is a /{network.prefixlen}; a VPC here takes /16 to /20"
+    if not _LARGEST_RANGE <= network.prefixlen <= smallest:
+        msg = f"{value!r} is a /{network.prefixlen}; {whose} takes /{_LARGEST_RANGE} to /{smallest}"
         raise ValueError(msg)
     if not any(network.subnet_of(ipaddress.IPv4Network(known)) for known in _VPC_RANGES):
         msg = f"{value!r} is not in the private ranges {', '.join(_VPC_RANGES)}"
         raise ValueError(msg)
     return value
+
+
+def _vpc_cidr(value: str) -> str:
+    # Below /20 no room for pods.
+    return _range_of_a_vpc(value, smallest=20, whose="a VPC here")
+
+
+def _further_cidr(value: str) -> str:
+    return _range_of_a_vpc(value, smallest=_SMALLEST_RANGE, whose="a range of a VPC")
 
 
 Whole = Annotated[int, Field(strict=True)]
@@ -401,6 +416,12 @@ class ExistingVpcConfig(Block):
         description="Subnets of the metrics collector, likewise. Without them it gets the private "
         "ones, and then every address in these may read the pods' metrics.",
     )
+    further_cidrs: tuple[Annotated[str, AfterValidator(_further_cidr)], ...] = Field(
+        default=(),
+        max_length=_MOST_RANGES - 1,
+        description="All other ranges of the VPC, beside `vpc_cidr`: /16 to /28 each, also those "
+        "that hold none of these subnets.",
+    )
 
 
 class NetworkConfig(Block):
@@ -408,8 +429,8 @@ class NetworkConfig(Block):
 
     existing: ExistingVpcConfig | None = Field(
         default=None,
-        description="A VPC that is there already. `vpc_cidr` then is the range of it that holds "
-        "these subnets.",
+        description="A VPC that is there already. `vpc_cidr` then is its range; if it has several, "
+        "one of them.",
     )
 
     vpc_cidr: Annotated[str, AfterValidator(_vpc_cidr)] = Field(
@@ -425,6 +446,11 @@ class NetworkConfig(Block):
     flow_log_retention_days: LogRetention = Field(
         default=30, description="Days that flow logs are kept."
     )
+
+    @property
+    def cidrs(self) -> tuple[str, ...]:
+        """Every range of the VPC, ``vpc_cidr`` first."""
+        return (self.vpc_cidr, *(self.existing.further_cidrs if self.existing else ()))
 
 
 class TaintConfig(Block):

@@ -20,6 +20,7 @@ from kascade.config.model import (
 )
 from kascade.errors import Problem
 from kascade.sizing import pool
+from kascade.sizing.addresses import advise_on_ranges
 from kascade.sizing.draft import Draft, Group
 
 
@@ -50,6 +51,7 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
                     f"instances {'only store L2 blocks' if draft.l2_gib(group) else 'idle'}",
                 )
             )
+    draft.warnings += advise_on_ranges(draft.config)
     region = REGIONS.get(draft.config.region)
     if region and not region.health_agent_account and not draft.config.images.health_agent:
         draft.problems.append(

@@ -16,12 +16,13 @@ from kascade.config.model import (
 )
 from kascade.errors import InvalidConfigError, Problem
 from kascade.sizing import host
+from kascade.sizing.addresses import addresses_fit
 from kascade.sizing.advice import advise
 from kascade.sizing.assembly import assemble
 from kascade.sizing.closed import check_closed
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.engines import plan_engine
-from kascade.sizing.fit import addresses_fit, daemons_on, gpus_fit, pods_fit, system_nodes_fit
+from kascade.sizing.fit import daemons_on, gpus_fit, pods_fit, system_nodes_fit
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.one_replica import check_parallelism, size_gpu, size_host
 from kascade.sizing.plan import (

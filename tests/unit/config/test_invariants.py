@@ -692,6 +692,17 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         "network.vpc_cidr",
         r"hold 1,014 addresses, but all nodes and their pods may take [\d,]+",
     ),
+    "home zones too small for what has no zone": (
+        both(
+            top(
+                network={"vpc_cidr": "10.0.0.0/20"},
+                zones=["us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d"],
+            ),
+            group(count=20),
+        ),
+        "network.vpc_cidr",
+        r"home zones us-west-2a and us-west-2b hold 1,014 addresses, .* there .* take 1,112; use",
+    ),
     "model named like a router": (
         model(name="qwen-router"),
         "models[0].name",
