@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from kascade.config.checks import check_config
 from kascade.config.lock import Lock, check_lock, lock_path, parse_lock
 from kascade.config.messages import parse
 from kascade.config.model import ServingConfig
-from kascade.config.reading import UnreadableError, parse_yaml, read_text
+from kascade.config.reading import UnreadableError, parse_yaml, read_json_beside, read_text
 from kascade.errors import ConfigPath, InvalidConfigError, Problem
 
 
@@ -172,22 +171,11 @@ def _read_model_files(
             continue
         path = ("models", index, "config_json")
         try:
-            text = read_text(
-                folder / model.config_json,
-                "Hugging Face config.json",
-                base="the folder of the configuration file",
-            )
-            content = json.loads(text)
+            content = read_json_beside(folder, model.config_json, "Hugging Face config.json")
             if not isinstance(content, dict):
                 msg = f"{model.config_json} holds no JSON object; give a Hugging Face config.json"
                 raise UnreadableError(msg)
             facts[model.name] = facts_from_hf_config(model.model, content)
-        except json.JSONDecodeError as error:
-            msg = f"{model.config_json} is not valid JSON: {error.msg} in its line {error.lineno}"
-            problems.append(Problem(path=path, message=msg))
-        except RecursionError:
-            msg = f"{model.config_json} is nested too deeply for a Hugging Face config.json"
-            problems.append(Problem(path=path, message=msg))
         except (UnreadableError, ValueError) as error:
             problems.append(Problem(path=path, message=str(error)))
     return facts, problems
