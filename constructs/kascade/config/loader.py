@@ -12,6 +12,8 @@ from kascade.config.lock import Lock, check_lock, lock_path, parse_lock
 from kascade.config.messages import parse
 from kascade.config.model import ServingConfig
 from kascade.config.reading import UnreadableError, parse_yaml, read_json_beside, read_text
+from kascade.config.zone_offerings import MAX_FILE_BYTES as MAX_OFFERINGS_BYTES
+from kascade.config.zone_offerings import ZoneOfferings, parse_zone_offerings
 from kascade.errors import ConfigPath, InvalidConfigError, Problem
 
 
@@ -25,6 +27,7 @@ class LoadedConfig:
             ``problems`` is not empty this is the file without its broken parts, good only for
             finding further mistakes.
         local_models: Facts read from the ``config_json`` files, by model name.
+        zone_offerings: What the file of that name says, or None.
         problems: Every mistake found so far.
         lines: Line of each path.
         broken: Paths that ``config`` lacks because of a problem.
@@ -38,6 +41,7 @@ class LoadedConfig:
     lines: Mapping[ConfigPath, int]
     broken: tuple[ConfigPath, ...]
     origins: Mapping[ConfigPath, tuple[int, ...]]
+    zone_offerings: ZoneOfferings | None = None
 
     def add(self, found: Iterable[Problem]) -> LoadedConfig:
         """Return this with further problems, those left out that follow from a broken part."""
@@ -110,10 +114,16 @@ def read_config(path: Path) -> LoadedConfig:
     if parsed.config is None:
         return loaded
     local_models, model_problems = _read_model_files(parsed.config, path.parent)
-    loaded = loaded.add((*model_problems, *check_config(parsed.config)))
+    zone_offerings, offering_problems = _read_zone_offerings(parsed.config, path.parent)
+    file_problems = (*model_problems, *offering_problems)
+    loaded = loaded.add((*file_problems, *check_config(parsed.config)))
     loaded = loaded.add(_read_lock_problems(parsed.config, lock_path(path)))
-    unknown = tuple(problem.path for problem in model_problems)
-    return replace(loaded, local_models=local_models, broken=(*loaded.broken, *unknown))
+    return replace(
+        loaded,
+        local_models=local_models,
+        zone_offerings=zone_offerings,
+        broken=(*loaded.broken, *(problem.path for problem in file_problems)),
+    )
 
 
 def read_lock(path: Path) -> Lock:
@@ -179,3 +189,18 @@ def _read_model_files(
         except (UnreadableError, ValueError) as error:
             problems.append(Problem(path=path, message=str(error)))
     return facts, problems
+
+
+def _read_zone_offerings(
+    config: ServingConfig, folder: Path
+) -> tuple[ZoneOfferings | None, list[Problem]]:
+    name = config.zone_offerings
+    if name is None:
+        return None, []
+    try:
+        content = read_json_beside(
+            folder, name, "list of instance type offerings", max_bytes=MAX_OFFERINGS_BYTES
+        )
+        return parse_zone_offerings(content, source=name, region=config.region), []
+    except (UnreadableError, ValueError) as error:
+        return None, [Problem(path=("zone_offerings",), message=str(error))]

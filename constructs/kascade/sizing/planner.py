@@ -13,6 +13,7 @@ from kascade.config.loader import read_config
 from kascade.config.model import (
     ServingConfig,
 )
+from kascade.config.zone_offerings import ZoneOfferings
 from kascade.errors import InvalidConfigError, Problem
 from kascade.sizing import host
 from kascade.sizing.advice import advise
@@ -31,6 +32,7 @@ from kascade.sizing.shared_tier import give_to_the_pool, share_of
 from kascade.sizing.tenancy import (
     shared_places,
 )
+from kascade.sizing.zones import check_zone_offerings
 
 _MORE_ROOM: Final = MappingProxyType(
     {
@@ -58,7 +60,11 @@ def plan_file(path: Path | str) -> ServingPlan:
     loaded = read_config(Path(path))
     if loaded.config is None:
         raise InvalidConfigError(loaded.source, loaded.problems)
-    draft = Draft(config=loaded.config, local_models=loaded.local_models)
+    draft = Draft(
+        config=loaded.config,
+        local_models=loaded.local_models,
+        zone_offerings=loaded.zone_offerings,
+    )
     plan = _plan(draft, sound=not loaded.problems)
     loaded = loaded.add(draft.problems)
     if loaded.problems or plan is None:
@@ -67,13 +73,18 @@ def plan_file(path: Path | str) -> ServingPlan:
 
 
 def plan_serving(
-    config: ServingConfig, *, local_models: Mapping[str, ModelFacts] | None = None
+    config: ServingConfig,
+    *,
+    local_models: Mapping[str, ModelFacts] | None = None,
+    zone_offerings: ZoneOfferings | None = None,
 ) -> ServingPlan:
     """Work out everything that follows from a configuration.
 
     Args:
         config: The configuration.
         local_models: Facts of models that the catalog lacks, by the model's short name.
+        zone_offerings: What the file holds that the configuration names in ``zone_offerings``,
+            taken by :func:`kascade.config.zone_offerings.parse_zone_offerings`.
 
     Returns:
         The plan.
@@ -81,8 +92,16 @@ def plan_serving(
     Raises:
         InvalidConfigError: With every mistake.
     """
-    draft = Draft(config=config, local_models=local_models or {})
+    draft = Draft(config=config, local_models=local_models or {}, zone_offerings=zone_offerings)
     problems = list(check_config(config))
+    if config.zone_offerings is not None and zone_offerings is None:
+        problems.append(
+            Problem(
+                path=("zone_offerings",),
+                message=f"got {config.zone_offerings}, which only kascade.plan_file opens; hand "
+                "plan_serving what it holds, or leave the field out",
+            )
+        )
     plan = _plan(draft, sound=not problems)
     problems += [p for p in draft.problems if p not in problems]
     if problems or plan is None:
@@ -107,6 +126,7 @@ def _plan(draft: Draft, *, sound: bool) -> ServingPlan | None:
     system_nodes_fit(draft)
     addresses_fit(draft, groups)
     draft.problems += check_closed(draft, groups)
+    check_zone_offerings(draft, groups)
     advise(draft, groups)
     if sound:
         draft.problems += shared_places(engines)
