@@ -156,7 +156,7 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
     "zone without the type": (
         both(top(zone_offerings="offerings.json"), group(zone="us-west-2b")),
         "instance_groups[0].zone",
-        r"ml\.g6e\.4xlarge is not offered in us-west-2b.*us-west-2a would do",
+        r"ml\.g6e\.4xlarge is not offered in us-west-2b.*name us-west-2a of `zones`",
     ),
     "six security groups": (
         hyperpod(security_group_ids=[f"sg-0000000{n}" for n in range(5)]),

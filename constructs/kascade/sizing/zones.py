@@ -146,12 +146,12 @@ def _cure(draft: Draft, types: Sequence[str], file: ZoneOfferings) -> str:
     offering = frozenset[str]().union(*(file.of(kind) for kind in types))
     own = [zone for zone in config.zones if zone in offering]
     if own:
-        return f"of this deployment's zones {' or '.join(own)} would do: name one, or another type"
+        return f"name {' or '.join(own)} of `zones`, or another type"
     others = _usable(draft, offering)
     if not others:
-        return f"no zone of {config.region} would do: choose another type"
+        return f"no other zone of {config.region} would do; choose another type"
     if len(config.zones) == MAX_ZONES:
-        return f"only {' or '.join(others)} would do, and `zones` is full: choose another type"
+        return f"only {' or '.join(others)} would do, but `zones` is full; choose another type"
     return f"add {' or '.join(others)} at the end of `zones` and name it here, or another type"
 
 

@@ -72,8 +72,8 @@ UNOFFERED: dict[str, tuple[Edit, Mapping[str, Iterable[str]], str, str]] = {
         GPUS,
         ZONE,
         (
-            r"ml\.g6e\.4xlarge is not offered in us-west-2b \(offerings\.json\); of this "
-            r"deployment's zones us-west-2a or us-west-2c would do: name one, or another type$"
+            r"ml\.g6e\.4xlarge is not offered in us-west-2b \(offerings\.json\); name us-west-2a "
+            r"or us-west-2c of `zones`, or another type$"
         ),
     ),
     "zone with none of the types": (
@@ -81,8 +81,8 @@ UNOFFERED: dict[str, tuple[Edit, Mapping[str, Iterable[str]], str, str]] = {
         GPUS,
         ZONE,
         (
-            r"none of ml\.g6e\.4xlarge, ml\.g6e\.8xlarge is offered in us-west-2b .* zones "
-            r"us-west-2a would do"
+            r"none of ml\.g6e\.4xlarge, ml\.g6e\.8xlarge is offered in us-west-2b .*; name "
+            r"us-west-2a of `zones`, or another type$"
         ),
     ),
     "type in a zone that the deployment lacks": (
@@ -101,19 +101,19 @@ UNOFFERED: dict[str, tuple[Edit, Mapping[str, Iterable[str]], str, str]] = {
         ),
         {"g6e.4xlarge": "f"},
         ZONE,
-        r"only us-east-1f would do, and `zones` is full: choose another type$",
+        r"only us-east-1f would do, but `zones` is full; choose another type$",
     ),
     "type in no zone": (
         group(zone="us-west-2b"),
         {"g6.xlarge": "ab"},
         ZONE,
-        r"no zone of us-west-2 would do: choose another type$",
+        r"no other zone of us-west-2 would do; choose another type$",
     ),
     "type in a local zone only": (
         group(zone="us-west-2b"),
         {"g6e.4xlarge": ["-lax-1a"]},
         ZONE,
-        r"no zone of us-west-2 would do",
+        r"no other zone of us-west-2 would do",
     ),
     "group without a zone, type in no home zone": (
         zones("abd"),
@@ -121,7 +121,7 @@ UNOFFERED: dict[str, tuple[Edit, Mapping[str, Iterable[str]], str, str]] = {
         ZONE,
         (
             r"not offered in the home zones us-west-2a and us-west-2b, where groups without a zone "
-            r"stand \(offerings\.json\); of this deployment's zones us-west-2d would do"
+            r"stand \(offerings\.json\); name us-west-2d of `zones`, or another type$"
         ),
     ),
     "Karpenter's group": (
