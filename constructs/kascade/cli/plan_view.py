@@ -50,6 +50,9 @@ def _parts(plan: ServingPlan, source: str) -> Iterator[RenderableType]:
     yield ""
     yield Text("Nodes", style="bold")
     yield _indented(_nodes(plan))
+    chart = plan.platform.dependencies_chart
+    if chart is not None:
+        yield _indented(Text(f"HyperPod's agents and device plugins: the chart {chart.path}"))
     yield ""
     yield Text("Cost", style="bold")
     cost = plan.usd_per_hour

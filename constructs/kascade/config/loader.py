@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kascade.catalog.models import ModelFacts, facts_from_hf_config
 from kascade.config.checks import check_config
+from kascade.config.dependencies import DependenciesChart, read_dependencies_chart
 from kascade.config.lock import Lock, check_lock, lock_path, parse_lock
 from kascade.config.messages import parse
 from kascade.config.model import ServingConfig
@@ -32,6 +33,7 @@ class LoadedConfig:
         lines: Line of each path.
         broken: Paths that ``config`` lacks because of a problem.
         origins: For each list that lost items, the original index of those that are left.
+        dependencies_chart: AWS's chart of HyperPod's dependencies, where one is named and of use.
     """
 
     source: str
@@ -42,6 +44,7 @@ class LoadedConfig:
     broken: tuple[ConfigPath, ...]
     origins: Mapping[ConfigPath, tuple[int, ...]]
     zone_offerings: ZoneOfferings | None = None
+    dependencies_chart: DependenciesChart | None = None
 
     def add(self, found: Iterable[Problem]) -> LoadedConfig:
         """Return this with further problems, those left out that follow from a broken part."""
@@ -115,13 +118,15 @@ def read_config(path: Path) -> LoadedConfig:
         return loaded
     local_models, model_problems = _read_model_files(parsed.config, path.parent)
     zone_offerings, offering_problems = _read_zone_offerings(parsed.config, path.parent)
+    chart, chart_problems = read_dependencies_chart(parsed.config, path.parent)
     file_problems = (*model_problems, *offering_problems)
-    loaded = loaded.add((*file_problems, *check_config(parsed.config)))
+    loaded = loaded.add((*file_problems, *chart_problems, *check_config(parsed.config)))
     loaded = loaded.add(_read_lock_problems(parsed.config, lock_path(path)))
     return replace(
         loaded,
         local_models=local_models,
         zone_offerings=zone_offerings,
+        dependencies_chart=chart,
         broken=(*loaded.broken, *(problem.path for problem in file_problems)),
     )
 
@@ -198,6 +203,12 @@ def _read_zone_offerings(
     if name is None:
         return None, []
     try:
+        if Path(name).is_absolute():
+            msg = (
+                f"{name!r} is an absolute path, which another machine does not have; keep the file "
+                "beside this one and give its path from here"
+            )
+            raise UnreadableError(msg)
         content = read_json_beside(
             folder, name, "list of instance type offerings", max_bytes=MAX_OFFERINGS_BYTES
         )

@@ -9,6 +9,7 @@ from typing import Final
 
 from kascade.catalog.models import MODELS, ModelFacts
 from kascade.config.checks import check_config
+from kascade.config.dependencies import DependenciesChart
 from kascade.config.loader import read_config
 from kascade.config.model import (
     ServingConfig,
@@ -64,6 +65,7 @@ def plan_file(path: Path | str) -> ServingPlan:
         config=loaded.config,
         local_models=loaded.local_models,
         zone_offerings=loaded.zone_offerings,
+        dependencies_chart=loaded.dependencies_chart,
     )
     plan = _plan(draft, sound=not loaded.problems)
     loaded = loaded.add(draft.problems)
@@ -77,6 +79,7 @@ def plan_serving(
     *,
     local_models: Mapping[str, ModelFacts] | None = None,
     zone_offerings: ZoneOfferings | None = None,
+    dependencies_chart: DependenciesChart | None = None,
 ) -> ServingPlan:
     """Work out everything that follows from a configuration.
 
@@ -85,6 +88,8 @@ def plan_serving(
         local_models: Facts of models that the catalog lacks, by the model's short name.
         zone_offerings: What the file holds that the configuration names in ``zone_offerings``,
             taken by :func:`kascade.config.zone_offerings.parse_zone_offerings`.
+        dependencies_chart: The chart that the configuration names, see
+            ``kascade.config.dependencies.read_dependencies_chart``.
 
     Returns:
         The plan.
@@ -92,16 +97,19 @@ def plan_serving(
     Raises:
         InvalidConfigError: With every mistake.
     """
-    draft = Draft(config=config, local_models=local_models or {}, zone_offerings=zone_offerings)
+    draft = Draft(
+        config=config,
+        local_models=local_models or {},
+        zone_offerings=zone_offerings,
+        dependencies_chart=dependencies_chart,
+    )
     problems = list(check_config(config))
     if config.zone_offerings is not None and zone_offerings is None:
-        problems.append(
-            Problem(
-                path=("zone_offerings",),
-                message=f"got {config.zone_offerings}, which only kascade.plan_file opens; hand "
-                "plan_serving what it holds, or leave the field out",
-            )
-        )
+        message = "what is in this file is not known here; plan the file, or hand its content over"
+        problems.append(Problem(path=("zone_offerings",), message=message))
+    if config.kubernetes.dependencies_chart is not None and dependencies_chart is None:
+        message = "what is in this chart is not known here; plan the file, or hand the chart over"
+        problems.append(Problem(path=("kubernetes", "dependencies_chart"), message=message))
     plan = _plan(draft, sound=not problems)
     problems += [p for p in draft.problems if p not in problems]
     if problems or plan is None:

@@ -310,6 +310,13 @@ def test_a_path_that_names_the_folder_itself(tmp_path: Path) -> None:
     assert "zone_offerings: . is a folder" in found
 
 
+def test_a_path_that_only_this_machine_has(tmp_path: Path) -> None:
+    save(tmp_path, answer({**EVERYWHERE, "g6e.4xlarge": "ab"}))
+    config = edited(top(zone_offerings=str(tmp_path / "offerings.json")))
+    (found,) = problems_of(write(tmp_path, config))
+    assert "is an absolute path, which another machine does not have; keep the file" in found
+
+
 def test_a_broken_file_hides_no_other_mistake(tmp_path: Path) -> None:
     save(tmp_path, "{")
     first, second = problems_of(write(tmp_path, edited(group(zone="us-west-2c"))))
@@ -412,7 +419,7 @@ def test_the_lock_reads_the_same(tmp_path: Path) -> None:
 
 def test_who_plans_without_a_file_hands_the_list_on() -> None:
     config = ServingConfig.model_validate(edited())
-    with pytest.raises(InvalidConfigError, match=r"zone_offerings: got offerings\.json, which"):
+    with pytest.raises(InvalidConfigError, match=r"zone_offerings: what is in this file is not"):
         plan_serving(config)
     content = answer({**EVERYWHERE, "g6e.4xlarge": "d"})
     file = parse_zone_offerings(content, source="the account", region="us-west-2")
