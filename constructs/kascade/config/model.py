@@ -1094,6 +1094,12 @@ class ServingConfig(Block):
         "groups without a zone live in the first two. More may be added at the end, for groups "
         "that name them; none can be moved or removed during the life of a deployment.",
     )
+    zone_offerings: str | None = Field(
+        default=None,
+        description="Path, relative to this file, of the account's own list of the zones that "
+        "offer each instance type, as `aws ec2 describe-instance-type-offerings` writes it; "
+        "docs/groups.md has the command. Without it nothing compares zones with types.",
+    )
     account: Annotated[str, _matching(re.compile(r"[0-9]{12}"), "12 digits")] | None = Field(
         default=None,
         description="AWS account, in quotes. Without it the templates fit any account.",
