@@ -138,7 +138,7 @@ def test_without_a_lock_all_is_free(config: Path) -> None:
 
 
 def test_masters_of_a_pool_that_was_switched_off_stay_fixed(config: Path) -> None:
-    """Their volumes outlive the pool."""
+    """The workers' directories outlive the pool, and another number is a cold rebuild."""
     edit(config, cache={"l2": {"kind": "none"}})
     assert main(["lock", str(config)]) == 0
     edit(
