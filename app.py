@@ -14,9 +14,11 @@ import cdk8s
 
 from k8s.charts import build_charts, manifest_app
 from kascade import KascadeError, ServingPlan, plan_file
+from kascade.aws.dependencies import LocalChart
 from kascade.aws.removal import ALLOW_DESTROY, keep_or_destroy
 from kascade.aws.timeouts import bound_custom_resources
 from kascade.errors import EXIT_INVALID, unwritable
+from kascade.kube.dependencies_chart import dependencies_values
 from kascade.observability.boards import boards
 from kascade.observability.rules import rule_groups
 from kascade.observability.scrape import scrape_configuration
@@ -31,13 +33,14 @@ DIST = Path("dist")
 MANIFESTS = DIST / "manifests"
 
 
-def build(app: cdk.App, plan: ServingPlan, *, manifests: Path) -> cdk8s.App:
+def build(app: cdk.App, plan: ServingPlan, *, manifests: Path, folder: Path = Path()) -> cdk8s.App:
     """Introduce charts and stacks to each other; nothing is written yet.
 
     Args:
         app: The CDK app that receives the stacks.
         plan: What to build.
         manifests: Folder that the returned cdk8s app will write the charts to.
+        folder: Of the configuration; what it names by a path counts from there.
 
     Returns:
         The cdk8s app with every chart.
@@ -51,6 +54,7 @@ def build(app: cdk.App, plan: ServingPlan, *, manifests: Path) -> cdk8s.App:
         plan=plan,
         network=network.network,
         platform=charts.platform.to_json(),
+        dependencies=_dependencies(plan, folder),
     )
     ServingStack(
         app,
@@ -79,6 +83,16 @@ def build(app: cdk.App, plan: ServingPlan, *, manifests: Path) -> cdk8s.App:
     bound_custom_resources(app)
     keep_or_destroy(app, destroy=plan.on_delete == "destroy" and _may_destroy(app))
     return charts_app
+
+
+def _dependencies(plan: ServingPlan, folder: Path) -> LocalChart | None:
+    chart = plan.platform.dependencies_chart
+    if chart is None:
+        return None
+    return LocalChart(
+        folder=folder / chart.path,
+        values=dependencies_values(chart, plan.platform, region=plan.region),
+    )
 
 
 def _may_destroy(app: cdk.App) -> bool:
@@ -116,7 +130,7 @@ def _synth(app: cdk.App) -> None:
     # Everything is made aside and moved into place once it is whole.
     with tempfile.TemporaryDirectory(dir=DIST, prefix=".") as scratch:
         manifests, document = Path(scratch, "manifests"), Path(scratch, "plan.json")
-        charts = build(app, plan, manifests=manifests)
+        charts = build(app, plan, manifests=manifests, folder=Path(str(config)).parent)
         charts.synth()
         write_plan(plan, document)
         _forget_other_deployments(Path(app.synth().directory))

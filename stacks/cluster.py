@@ -8,6 +8,7 @@ from constructs import Construct
 from kascade.aws.addons import FeatureAddons
 from kascade.aws.autoscaling import KarpenterAutoscaling
 from kascade.aws.balancers import BalancerDrain
+from kascade.aws.dependencies import DependenciesRelease, LocalChart
 from kascade.aws.eks import ServingEksCluster
 from kascade.aws.hyperpod import HyperPodCluster
 from kascade.aws.hyperpod_plan import planned_cluster
@@ -25,7 +26,7 @@ class ClusterStack(KascadeStack):
     works without recovery, where they are missing. So ``platform`` is applied first.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it introduces to each other
         self,
         scope: Construct,
         construct_id: str,
@@ -33,6 +34,7 @@ class ClusterStack(KascadeStack):
         plan: ServingPlan,
         network: ServingNetwork,
         platform: Sequence[KubernetesObject],
+        dependencies: LocalChart | None = None,
     ) -> None:
         super().__init__(
             scope,
@@ -52,6 +54,16 @@ class ClusterStack(KascadeStack):
         self.hyperpod: HyperPodCluster | None = None
         if plan.cluster.makes_hyperpod:
             self.hyperpod = self._make_hyperpod(plan, network)
+        if dependencies is not None and self.hyperpod is not None:
+            chart = DependenciesRelease(
+                self,
+                "Dependencies",
+                cluster=self.eks.cluster,
+                installer=self.eks.kubectl_role,
+                chart=dependencies,
+            )
+            chart.release.node.add_dependency(*self.eks.entries)
+            self.hyperpod.resource.node.add_dependency(chart.release)
         cdk.CfnOutput(
             self,
             "Kubeconfig",

@@ -338,15 +338,16 @@ def _needed(assembly: Assembly, cluster: Node) -> set[Node]:
                 found.add(node)
             case "AWS::EC2::SecurityGroupIngress" | "AWS::EC2::SecurityGroupEgress":
                 found |= {node} & {(name, node[1]) for name in reachable}
-            case kind if kind == MANIFEST and node[0] == stack and _looked_for(resource):
+            case kind if kind in KUBECTL and node[0] == stack and _looked_for(resource):
                 found.add(node)
             case _:
                 pass
     return found
 
 
-def _looked_for(manifest: Resource) -> bool:
-    text = str(manifest["Properties"]["Manifest"])
+def _looked_for(applied: Resource) -> bool:
+    properties = applied["Properties"]
+    text = str(properties.get("Manifest") or properties.get("Values"))
     return "aws-hyperpod" in text or "device-plugin" in text
 
 

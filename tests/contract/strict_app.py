@@ -20,8 +20,8 @@ from kascade import plan_file
 def main() -> None:
     """Build as app.py does, add the rules, synthesize."""
     root = cdk.App(outdir=os.environ["CDK_OUTDIR"])
-    plan = plan_file(Path(root.node.get_context("config")))
-    app.build(root, plan, manifests=Path("dist", "manifests"))
+    config = Path(root.node.get_context("config"))
+    app.build(root, plan_file(config), manifests=Path("dist", "manifests"), folder=config.parent)
     if os.environ.get("OPEN_BUCKET"):
         s3.Bucket(cdk.Stack(root, "Open"), "Bucket")
     cdk.Validations.of(root).add_plugins(cdk_nag.AwsSolutionsChecks(root))

@@ -56,6 +56,7 @@ class ServingEksCluster(Construct):
     Attributes:
         network: Where it stands.
         cluster: The cluster, with the function that applies manifests.
+        kubectl_role: Role of the function that applies manifests.
         ebs_csi_role: Role of the EBS driver, or None where the plan has no such add-on.
         issuer_url: Of the tokens of its service accounts; None of a cluster that was there.
         entries: What the function that applies manifests waits for: its way into a cluster that was
@@ -71,6 +72,7 @@ class ServingEksCluster(Construct):
         self.network = network
         self.issuer_url: str | None = None
         self.cluster: eks.ICluster
+        self.kubectl_role: iam.Role
         self.entries: list[IDependable] = []
         if plan.existing is None:
             cluster = self._make_cluster()
@@ -216,6 +218,7 @@ class ServingEksCluster(Construct):
                 )
             },
         )
+        self.kubectl_role = role
         accept_wildcards(
             role,
             ["*", streams_of(log_group_arn)],

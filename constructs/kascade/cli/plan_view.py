@@ -51,6 +51,9 @@ def _parts(plan: ServingPlan, source: str) -> Iterator[RenderableType]:
     yield ""
     yield Text("Nodes", style="bold")
     yield _indented(_nodes(plan))
+    chart = plan.platform.dependencies_chart
+    if chart is not None:
+        yield _indented(Text(f"HyperPod's agents and device plugins: the chart {chart.path}"))
     if plan.network.nat_gateways == 0:
         yield ""
         yield _endpoints_title(plan)

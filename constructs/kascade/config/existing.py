@@ -168,6 +168,10 @@ def _of_hyperpod(config: ServingConfig, arn: str) -> Iterator[Problem]:
                 yield _unread(
                     ("instance_groups", index, field), "its instances are made already", _HYPERPOD
                 )
+    if config.kubernetes.dependencies_chart is not None:
+        yield _unread(
+            ("kubernetes", "dependencies_chart"), "the cluster brought what it needs", _HYPERPOD
+        )
     default = HyperPodConfig()
     for field in ("node_recovery", "security_group_ids", "software_updates", "autoscaling"):
         if getattr(config.hyperpod, field) != getattr(default, field):

@@ -31,6 +31,8 @@ FIXED: Final[Mapping[ConfigPath, str]] = {
     ("network", "vpc_cidr"): "CloudFormation would replace the VPC under all that is in it",
     ("network", "existing"): "EKS and HyperPod keep the VPC and the subnets they stand in",
     ("kubernetes", "existing"): "the cluster that runs everything would be deleted, or left behind",
+    ("kubernetes", "dependencies_chart"): "Helm takes over no objects that it did not make, and "
+    "nothing else those that it did",
     ("hyperpod", "existing"): "the nodes that run everything would be deleted, or left behind",
     ("cache", "l2", "masters"): "each master's journal names the members of its group",
 }
@@ -61,6 +63,7 @@ def locked_values(config: ServingConfig) -> dict[str, object]:
         ("network", "vpc_cidr"): config.network.vpc_cidr,
         ("network", "existing"): _vpc(config),
         ("kubernetes", "existing"): [eks.name] if (eks := config.kubernetes.existing) else [],
+        ("kubernetes", "dependencies_chart"): config.kubernetes.dependencies_chart is not None,
         ("hyperpod", "existing"): [hp.cluster_arn] if (hp := config.hyperpod.existing) else [],
     }
     if config.account is not None:
@@ -125,6 +128,7 @@ _KINDS: Final[Mapping[ConfigPath, tuple[type, str]]] = {
     ("network", "vpc_cidr"): (str, "text"),
     ("network", "existing"): (list, "a list"),
     ("kubernetes", "existing"): (list, "a list"),
+    ("kubernetes", "dependencies_chart"): (bool, "true or false"),
     ("hyperpod", "existing"): (list, "a list"),
     ("cache", "l2", "masters"): (int, "a number"),
 }

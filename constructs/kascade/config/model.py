@@ -310,6 +310,12 @@ class KubernetesConfig(Block):
     addons: AddonsConfig = Field(
         default=AddonsConfig(), description="Further EKS add-ons of HyperPod."
     )
+    dependencies_chart: str | None = Field(
+        default=None,
+        description="Folder, relative to this file, of AWS's own chart of HyperPod's dependencies: "
+        "helm_chart/HyperPodHelmChart in a clone. Without it the deployment brings its own "
+        "objects.",
+    )
 
 
 class SubnetConfig(Block):

@@ -16,6 +16,7 @@ from kascade.catalog.kubernetes import (
 )
 from kascade.config.model import ExistingVpcConfig, ServingConfig, SoftwareUpdatesConfig
 from kascade.sizing import autoscaling, features, host, network, operated
+from kascade.sizing.dependencies import dependencies_plan
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.fit import ROUTER_CPU_MILLIS
 from kascade.sizing.l2 import HOST_SHARED_MEMORY
@@ -93,7 +94,12 @@ def assemble(
             efa_instance_types=cluster.efa_instance_types,
             taint_keys=_taint_keys(draft),
             host_directory=HOST_SHARED_MEMORY if config.cache.l2.kind == "managed" else None,
-            agents=cluster.makes_hyperpod,
+            agents=cluster.makes_hyperpod and draft.dependencies_chart is None,
+            dependencies_chart=dependencies_plan(
+                draft,
+                gpus=bool(cluster.gpu_instance_types),
+                efa=bool(cluster.efa_instance_types),
+            ),
         ),
         curvine=curvine_plan(draft, groups, engines),
         directories=directories_plan(draft, engines),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from kascade.catalog.images import IMAGES, health_agent_image
 from kascade.catalog.instances import INSTANCES, PRICE_DATE, PRICE_REGION, InstanceType
 from kascade.catalog.models import ModelFacts
+from kascade.config.dependencies import DependenciesChart
 from kascade.config.model import (
     CurvineConfig,
     DirectoryConfig,
@@ -69,10 +70,12 @@ class Draft:
 
     Attributes:
         local_models: Facts of models that the catalog lacks, by the model's short name.
+        dependencies_chart: AWS's chart of HyperPod's dependencies, where the file names one.
     """
 
     config: ServingConfig
     local_models: Mapping[str, ModelFacts]
+    dependencies_chart: DependenciesChart | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 

@@ -361,6 +361,21 @@ class ClusterPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DependenciesChartPlan:
+    """AWS's own chart in place of HyperPod's agents, rights and device plugins.
+
+    Attributes:
+        path: Of its folder, relative to the configuration file.
+        switches: Paths of values, such as ``mpi-operator.enabled``, and whether each is on.
+        images: Images that the configuration names, by role; the chart has its own for the others.
+    """
+
+    path: str
+    switches: Mapping[str, bool]
+    images: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformPlan:
     """HyperPod's in-cluster dependencies and what every namespace shares.
 
@@ -368,7 +383,8 @@ class PlatformPlan:
         host_directory: The one directory of the host that pods of the serving namespace may
             mount, and only to read; None where they may mount nothing of it.
         agents: Whether HyperPod's agents, rights and device plugins are part of it; False where
-            a HyperPod cluster brought them.
+            a HyperPod cluster brought them, or AWS's chart does.
+        dependencies_chart: AWS's chart, where one takes their place.
     """
 
     namespaces: Namespaces
@@ -380,6 +396,7 @@ class PlatformPlan:
     taint_keys: tuple[str, ...]
     host_directory: str | None = None
     agents: bool = True
+    dependencies_chart: DependenciesChartPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

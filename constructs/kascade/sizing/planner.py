@@ -9,6 +9,7 @@ from typing import Final
 
 from kascade.catalog.models import MODELS, ModelFacts
 from kascade.config.checks import check_config
+from kascade.config.dependencies import DependenciesChart
 from kascade.config.loader import read_config
 from kascade.config.model import (
     ServingConfig,
@@ -58,7 +59,11 @@ def plan_file(path: Path | str) -> ServingPlan:
     loaded = read_config(Path(path))
     if loaded.config is None:
         raise InvalidConfigError(loaded.source, loaded.problems)
-    draft = Draft(config=loaded.config, local_models=loaded.local_models)
+    draft = Draft(
+        config=loaded.config,
+        local_models=loaded.local_models,
+        dependencies_chart=loaded.dependencies_chart,
+    )
     plan = _plan(draft, sound=not loaded.problems)
     loaded = loaded.add(draft.problems)
     if loaded.problems or plan is None:
@@ -67,13 +72,18 @@ def plan_file(path: Path | str) -> ServingPlan:
 
 
 def plan_serving(
-    config: ServingConfig, *, local_models: Mapping[str, ModelFacts] | None = None
+    config: ServingConfig,
+    *,
+    local_models: Mapping[str, ModelFacts] | None = None,
+    dependencies_chart: DependenciesChart | None = None,
 ) -> ServingPlan:
     """Work out everything that follows from a configuration.
 
     Args:
         config: The configuration.
         local_models: Facts of models that the catalog lacks, by the model's short name.
+        dependencies_chart: The chart that the configuration names, see
+            ``kascade.config.dependencies.read_dependencies_chart``.
 
     Returns:
         The plan.
@@ -81,8 +91,13 @@ def plan_serving(
     Raises:
         InvalidConfigError: With every mistake.
     """
-    draft = Draft(config=config, local_models=local_models or {})
+    draft = Draft(
+        config=config, local_models=local_models or {}, dependencies_chart=dependencies_chart
+    )
     problems = list(check_config(config))
+    if config.kubernetes.dependencies_chart is not None and dependencies_chart is None:
+        message = "what is in this chart is not known here; plan the file, or hand the chart over"
+        problems.append(Problem(path=("kubernetes", "dependencies_chart"), message=message))
     plan = _plan(draft, sound=not problems)
     problems += [p for p in draft.problems if p not in problems]
     if problems or plan is None:

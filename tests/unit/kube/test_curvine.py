@@ -10,9 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cdk8s
 import pytest
 
 from kascade.kube.curvine.config import cluster_config
+from kascade.kube.curvine.worker import CurvineWorkers
 from kascade.sizing.plan import CurvinePlan, ServingPlan
 from tests.unit.kube.rendered import (
     Object,
@@ -219,6 +221,97 @@ def test_worker_refuses_a_plain_directory(
     answer = subprocess.run([*command, *guard["args"]], check=False, capture_output=True, text=True)
     assert answer.returncode == code
     assert ("/opt/dlami/nvme is a plain directory" in answer.stderr) == bool(code)
+
+
+INSTANCE_STORE, EBS = "Amazon EC2 NVMe Instance Storage", "Amazon Elastic Block Store"
+
+
+def disk(root: Path, name: str, model: str) -> Path:
+    """A disk of sysfs, with a partition."""
+    place = root / "devices" / name
+    (place / f"{name}p1").mkdir(parents=True)
+    (place / "device").mkdir()
+    (place / "device" / "model").write_text(f"{model:<40}\n")
+    return place
+
+
+def volume(root: Path, name: str, *below: Path) -> Path:
+    """A device of LVM or RAID."""
+    slaves = root / "devices" / name / "slaves"
+    slaves.mkdir(parents=True)
+    for one in below:
+        (slaves / one.name).symlink_to(one)
+    return slaves.parent
+
+
+def _whole(root: Path) -> Path:
+    return disk(root, "nvme1n1", INSTANCE_STORE)
+
+
+def _partition(root: Path) -> Path:
+    return disk(root, "nvme1n1", INSTANCE_STORE) / "nvme1n1p1"
+
+
+def _striped(root: Path) -> Path:
+    pair = [disk(root, f"nvme{n}n1", INSTANCE_STORE) / f"nvme{n}n1p1" for n in (1, 2)]
+    return volume(root, "dm-0", volume(root, "md0", *pair))
+
+
+def _ebs(root: Path) -> Path:
+    return disk(root, "nvme1n1", EBS) / "nvme1n1p1"
+
+
+def _mixed(root: Path) -> Path:
+    return volume(root, "dm-0", disk(root, "nvme1n1", INSTANCE_STORE), disk(root, "nvme2n1", EBS))
+
+
+def _in_memory(root: Path) -> Path:
+    return volume(root, "zram0")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (_whole, ""),
+        (_partition, ""),
+        (_striped, ""),
+        (_ebs, rf"not from instance storage alone: below it lies {EBS}"),
+        (_mixed, rf"not from instance storage alone: .*{EBS}"),
+        (_in_memory, r"below it lies no disk of a known model\. Set hyperpod\.nvme_mount"),
+        (None, r"/opt/dlami/nvme is a plain directory .* Set hyperpod\.nvme_mount"),
+    ],
+    ids=["whole", "partition", "striped", "EBS", "mixed", "in memory", "not mounted"],
+)
+def test_on_nodes_of_others_the_worker_asks_for_instance_storage(
+    make: Callable[[Path], Path] | None, said: str, curvine: CurvinePlan, tmp_path: Path
+) -> None:
+    app = cdk8s.Testing.app()
+    chart = cdk8s.Chart(app, "cache")
+    CurvineWorkers(
+        chart,
+        "Worker",
+        curvine=replace(curvine, prepared=False),
+        worker=curvine.workers[0],
+        taint_keys=(),
+    )
+    (daemons,) = (o for o in chart.to_json() if o["kind"] == "DaemonSet")
+    guard = container(pod(daemons), "prove-nvme")
+    table = tmp_path / "mountinfo"
+    table.write_text("22 1 259:1 / / rw - xfs /dev/nvme0n1p1 rw\n")
+    numbers = tmp_path / "numbers"
+    numbers.mkdir()
+    if make is not None:
+        (numbers / "253:0").symlink_to(make(tmp_path))
+        with table.open("a") as rows:
+            rows.write("36 25 253:0 / /host/nvme rw,relatime - xfs /dev/x rw\n")
+    command = [
+        part.replace("/proc/self/mountinfo", str(table)).replace("/sys/dev/block", str(numbers))
+        for part in guard["command"]
+    ]
+    answer = subprocess.run([*command, *guard["args"]], check=False, capture_output=True, text=True)
+    assert answer.returncode == bool(said), answer.stderr
+    assert re.search(said, answer.stderr.replace("\n", " ")), answer.stderr
+    assert bool(answer.stderr) == bool(said)
 
 
 def test_worker_advertises_its_own_address(cache: list[Object]) -> None:

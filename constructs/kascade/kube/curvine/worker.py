@@ -28,6 +28,7 @@ from kascade.kube._pods import (
     tcp_probe,
     tolerations,
 )
+from kascade.kube.curvine._proof import PROVE_INSTANCE_STORE, PROVE_MOUNT
 from kascade.kube.curvine._server import (
     CONFIG_MOUNT,
     GRACE_SECONDS,
@@ -41,17 +42,6 @@ from kascade.kube.curvine.names import WORKING_DIRECTORY, CurvineNames
 from kascade.sizing.plan import CurvinePlan, CurvineWorkerPlan
 
 _NVME: Final = "/host/nvme"
-
-# The fourth field of a mountinfo line is the directory inside the mounted file system. A bind mount
-# of a real mount point shows "/" there; of a plain directory on the root disk it shows its path.
-_PROVE_NVME: Final = """\
-while read -r _ _ _ root target _; do
-  if [ "$target" = "$1" ] && [ "$root" = "/" ]; then exit 0; fi
-done < /proc/self/mountinfo
-echo "$2 is a plain directory of this node's root disk, not a mounted NVMe, and blocks would" \\
-  "fill it. The log of the HyperPod lifecycle script says why nothing is mounted." >&2
-exit 1
-"""
 
 
 def _nodes_of(worker: CurvineWorkerPlan) -> dict[str, object]:
@@ -121,6 +111,7 @@ class CurvineWorkers(Construct):
 
     def _pod(self, config_name: str, taint_keys: tuple[str, ...]) -> Fields:
         plan = self._plan
+        proof = PROVE_MOUNT if plan.prepared else PROVE_INSTANCE_STORE
         return {
             "priorityClassName": CACHE_PRIORITY,
             "automountServiceAccountToken": False,
@@ -133,7 +124,7 @@ class CurvineWorkers(Construct):
                 {
                     "name": "prove-nvme",
                     "image": plan.image,
-                    "command": ["/bin/sh", "-c", _PROVE_NVME, "prove-nvme"],
+                    "command": ["/bin/sh", "-c", proof, "prove-nvme"],
                     "args": [_NVME, plan.nvme_mount],
                     "resources": HELPER_RESOURCES,
                     "securityContext": {**NO_PRIVILEGES, "readOnlyRootFilesystem": True},
@@ -160,7 +151,7 @@ class CurvineWorkers(Construct):
         if plan.prepared:
             return {"name": "data", "mountPath": DATA_MOUNT}
         # No script of ours ran on these nodes. The kubelet makes a subPath when it starts this
-        # container, so after the one before it has proved that something is mounted there.
+        # container, so after the one before it has proved what is mounted there.
         inside = plan.host_path.removeprefix(f"{plan.nvme_mount}/")
         return {"name": "nvme", "mountPath": DATA_MOUNT, "subPath": inside}
 
