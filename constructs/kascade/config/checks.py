@@ -26,6 +26,7 @@ from kascade.config.model import (
 from kascade.config.ranges import check_ranges
 from kascade.config.references import check_references
 from kascade.errors import ConfigPath, Problem, format_path
+from kascade.units import counted
 
 _MAX_BUCKET_NAME = 63
 """Characters that S3 allows."""
@@ -506,7 +507,7 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
     if system.max_count < system.count:
         yield Problem(
             path=("kubernetes", "system_group", "max_count"),
-            message=f"got {system.max_count}, less than the {system.count} nodes at the start; "
-            "raise it or lower `count`",
+            message=f"got {system.max_count}, less than the "
+            f"{counted(system.count, 'node')} at the start; raise it or lower `count`",
             also_reads=(("kubernetes", "system_group", "count"),),
         )

@@ -16,6 +16,7 @@ from kascade.config.model import (
     SubnetConfig,
 )
 from kascade.errors import ConfigPath, Problem
+from kascade.units import counted
 
 _OF_INSTANCES = (
     "capacity",
@@ -84,7 +85,7 @@ def _of_the_vpc(config: ServingConfig, vpc: ExistingVpcConfig) -> Iterator[Probl
         if len(subnets) != zones and (subnets or field == "private_subnets"):
             yield Problem(
                 path=path,
-                message=f"there are {len(subnets)} for {zones} zones "
+                message=f"there are {len(subnets)} for {counted(zones, 'zone')} "
                 f"({', '.join(config.zones)}); give one for each, in their order",
                 also_reads=(("zones",),),
             )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kascade.catalog.instances import INSTANCES, InstanceType
 from kascade.config.model import InstanceGroupConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem, format_path
+from kascade.units import counted
 
 
 def check_groups(config: ServingConfig) -> Iterator[Problem]:
@@ -76,8 +77,8 @@ def _counts(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
     if group.min_count is not None and group.min_count > group.count:
         yield Problem(
             path=(*path, "min_count"),
-            message=f"got {group.min_count}, more than the {group.count} instances of the group; "
-            "lower it or raise count",
+            message=f"got {group.min_count}, more than the "
+            f"{counted(group.count, 'instance')} of the group; lower it or raise count",
             also_reads=((*path, "count"),),
         )
 

@@ -22,6 +22,7 @@ from kascade.errors import Problem
 from kascade.sizing import pool
 from kascade.sizing.addresses import advise_on_ranges
 from kascade.sizing.draft import Draft, Group
+from kascade.units import counted
 
 
 def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
@@ -38,17 +39,19 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
             draft.warnings.append(
                 Problem(
                     path=("instance_groups", group.index, "count"),
-                    message=f"{idle} of {group.config.count * group.instance.gpus} GPUs of "
-                    f"{group.config.name!r} run no model; {largest} would be enough for a "
-                    "roll-out to surge",
+                    message=f"{idle} of "
+                    f"{counted(group.config.count * group.instance.gpus, 'GPU')} of "
+                    f"{group.config.name!r} {'runs' if idle == 1 else 'run'} no model; {largest} "
+                    "would be enough for a roll-out to surge",
                 )
             )
         if group.config.count and not group.packing.engines_per_node:
             draft.warnings.append(
                 Problem(
                     path=("instance_groups", group.index),
-                    message=f"no model runs on {group.config.name!r}; its {group.config.count} "
-                    f"instances {'only store L2 blocks' if draft.l2_gib(group) else 'idle'}",
+                    message=f"no model runs on {group.config.name!r}; its "
+                    f"{counted(group.config.count, 'instance')} "
+                    f"{_idle(group.config.count, stores=bool(draft.l2_gib(group)))}",
                 )
             )
     draft.warnings += advise_on_ranges(draft.config)
@@ -106,6 +109,12 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
                 "is published; build images/router and name it here before production",
             )
         )
+
+
+def _idle(count: int, *, stores: bool) -> str:
+    if count == 1:
+        return "only stores L2 blocks" if stores else "idles"
+    return "only store L2 blocks" if stores else "idle"
 
 
 def _of_offers(draft: Draft, group: Group) -> None:
@@ -230,7 +239,8 @@ def _of_the_janitor(draft: Draft) -> None:
             Problem(
                 path=(*path, "fresh_seconds"),
                 message=f"got {l2.janitor.fresh_seconds}, and Curvine deletes everything after "
-                f"{l2.ttl_hours} hours: the janitor never finds a file that is old enough",
+                f"{counted(l2.ttl_hours, 'hour')}: the janitor never finds a file that is old "
+                "enough",
             )
         )
 

@@ -17,6 +17,7 @@ from kascade.sizing.tenancy import (
     DOOR_CPU_MILLIS,
     DOOR_REPLICAS,
 )
+from kascade.units import counted
 
 SYSTEM_CPU_MILLIS: Final = MappingProxyType(
     {"m7i.xlarge": 3700, "m5.xlarge": 3700, "m5.2xlarge": 7650}
@@ -50,7 +51,7 @@ def gpus_fit(draft: Draft, groups: Mapping[str, Group], inputs: Sequence[EngineI
         draft.problems.append(
             Problem(
                 path=("instance_groups", group.index, "count"),
-                message=f"{names} need {sum(wanted)} GPUs, but {count} x "
+                message=f"{names} need {counted(sum(wanted), 'GPU')}, but {count} x "
                 f"{group.instance.name} have {count * group.instance.gpus}. Set count "
                 f"to {needed} or lower `replicas`",
                 also_reads=(
@@ -76,16 +77,17 @@ def pods_fit(
                 Problem(
                     path=path,
                     message=f"HyperPod's pod limit for {group.instance.name} is not "
-                    f"published; {wanted} pods are wanted on each node",
+                    f"published; each node is to run {counted(wanted, 'pod')}",
                 )
             )
         elif wanted > slots:
             draft.problems.append(
                 Problem(
                     path=path,
-                    message=f"{group.instance.name} has {slots} pod slots on HyperPod, "
-                    f"but {len(carried[name])} daemons and {group.packing.engines_per_node} "
-                    "engines want one each; choose a larger type",
+                    message=f"{group.instance.name} has {counted(slots, 'pod slot')} on HyperPod, "
+                    f"but {counted(len(carried[name]), 'daemon')} and "
+                    f"{counted(group.packing.engines_per_node, 'engine')} want one each; choose a "
+                    "larger type",
                     also_reads=(("instance_groups", group.index), ("models",)),
                 )
             )
@@ -143,8 +145,9 @@ def system_nodes_fit(draft: Draft) -> None:
         draft.problems.append(
             Problem(
                 path=("kubernetes", "system_group", "count"),
-                message=f"got {system.count}; {routers} routers, "
-                f"{f'{doors} doors, ' if doors else ''}{masters} Curvine masters{others} and "
+                message=f"got {system.count}; {counted(routers, 'router')}, "
+                f"{counted(doors, 'door') + ', ' if doors else ''}"
+                f"{counted(masters, 'Curvine master')}{others} and "
                 f"the add-ons ask for {wanted / 1000:g} CPUs, and one node may be away for an "
                 f"update. Use {needed} x {system.instance_type} or a larger type",
                 also_reads=(

@@ -175,7 +175,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
             group(count=4),
         ),
         "kubernetes.system_group.count",
-        r"got 2; 2 routers, 80 doors, 1 Curvine masters .* ask for 6\.2 CPUs.* Use 3 x m7i",
+        r"got 2; 2 routers, 80 doors, 1 Curvine master .* ask for 6\.2 CPUs.* Use 3 x m7i",
     ),
     "isolated model larger than its GPU": (
         both(model(model="Qwen/Qwen2.5-72B-Instruct", replicas=1), tenancy("isolated", "a", "b")),
@@ -637,7 +637,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
             ],
         ),
         "kubernetes.system_group.count",
-        r"got 2; 20 routers, 1 Curvine masters .* ask for 6\.7 CPUs.* Use 3 x m7i\.xlarge",
+        r"got 2; 20 routers, 1 Curvine master .* ask for 6\.7 CPUs.* Use 3 x m7i\.xlarge",
     ),
     "revision that is no commit": (
         model(revision="main"),
@@ -1016,7 +1016,7 @@ def test_more_pods_than_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(draft, "INSTANCES", {**INSTANCES, "ml.g6e.4xlarge": tight})
     (problem,) = problems_of(write(tmp_path, base()))
     assert re.search(
-        r"instance_groups\[0\]\.instance_type: .* has 8 pod slots .* but 9 daemons and 1 engines",
+        r"instance_groups\[0\]\.instance_type: .* has 8 pod slots .* 9 daemons and 1 engine want",
         problem,
     )
 
