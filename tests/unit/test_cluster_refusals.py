@@ -182,6 +182,11 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
         "hyperpod.software_updates.schedule",
         r"'sundays' is not a schedule such as cron\(0 3",
     ),
+    "rollback alarm twice": (
+        hyperpod(software_updates={"rollback_alarms": ["a", "b", "a"]}),
+        "hyperpod.software_updates.rollback_alarms[2]",
+        r"a stands twice; name each alarm once",
+    ),
     "updates that wait two hours": (
         hyperpod(software_updates={"wait_seconds": 7200}),
         "hyperpod.software_updates.wait_seconds",
