@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
 from kascade.catalog.instances import INSTANCES
-from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
+from kascade.catalog.kubernetes import KUBERNETES_VERSIONS, owner_of
 from kascade.catalog.models import MODELS
 from kascade.catalog.operator import MAX_NAME_AND_NAMESPACE, OPERATOR_REGIONS
 from kascade.catalog.regions import REGIONS
@@ -86,8 +86,6 @@ _RESERVED_MODEL_ENDINGS = (
 RESERVED_TENANT_PREFIX = "kascade-"
 """Begins the names of tenants of our own, such as the one that `kascade verify` asks as."""
 
-_OWN_LABELS = ("kubernetes.io", "k8s.io", "sagemaker.amazonaws.com", "eks.amazonaws.com")
-
 
 def _near(value: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(value, list(known), n=3, cutoff=0.5)
@@ -140,8 +138,8 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
         yield from _twice(taints, (*place, "taints"), "", "taint")
         yield from _twice(group.deep_health_checks, (*place, "deep_health_checks"), "", "check")
         for key in group.labels:
-            owner = key.rpartition("/")[0]
-            if any(owner == own or owner.endswith(f".{own}") for own in _OWN_LABELS):
+            owner = owner_of(key)
+            if owner is not None:
                 yield Problem(
                     path=(*place, "labels", key),
                     message=f"labels of {owner} are set by Kubernetes or HyperPod, and placement "
