@@ -161,6 +161,7 @@ def _existing_network(config: ServingConfig, existing: ExistingVpcConfig, nat: i
             vpc_id=existing.vpc_id,
             private_subnet_ids=tuple(subnet.id for subnet in private),
             collector_subnet_ids=tuple(subnet.id for subnet in collector),
+            further_cidrs=existing.further_cidrs,
         ),
     )
 
