@@ -177,7 +177,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "a range with host bits": (
         ranges("10.1.0.0/16", "10.2.0.1/16"),
         "network.existing.further_cidrs[0]",
-        r"'10\.2\.0\.1/16' is not an IPv4 network .* host bits set",
+        r"'10\.2\.0\.1/16' is the network 10\.2\.0\.0/16; write it so",
     ),
     "more ranges than AWS's quota may be raised to": (
         ranges("10.1.0.0/16", *(f"10.2.{n}.0/24" for n in range(50))),
