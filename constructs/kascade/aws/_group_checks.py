@@ -259,6 +259,12 @@ def _of_taints(group: InstanceGroup) -> Iterator[str]:
         taint, texts = sift_fields(given, _TAINT, {}, f"{where}.")
         keyed = _key(f"{where}.key {given.key!r}", given.key)
         yield from (*texts, *keyed)
+        owner = None if keyed else owner_of(taint.key)
+        if owner is not None:
+            yield (
+                f"{where}.key: those of {owner} are set by Kubernetes or HyperPod; use a domain of "
+                "your own"
+            )
         if not is_token(taint.value) and taint.value and not LABEL_VALUE.fullmatch(taint.value):
             yield (
                 f"{where}.value is {taint.value!r}; allowed: at most 63 letters, digits, dots, "

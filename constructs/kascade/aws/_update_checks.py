@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -21,13 +20,13 @@ from kascade.aws._given import (
     sift_fields,
 )
 from kascade.aws.instance_group import Batch, SoftwareUpdates
+from kascade.catalog.schedules import SCHEDULE
 
 _MAX_ALARMS: Final = 10
 _MAX_WAIT_SECONDS: Final = 3600
 _MAX_PERCENTAGE: Final = 100
 """Limits of AWS::SageMaker::Cluster in CloudFormation's registry."""
 
-_CRON: Final = re.compile(r"cron\(\S+( \S+){5}\)")
 _UPDATES: Final[Mapping[str, Kind]] = {
     "schedule": WORD,
     "batch": an(Batch, "Batch.nodes(1) or Batch.percentage(10)"),
@@ -48,7 +47,7 @@ def update_mistakes(updates: SoftwareUpdates) -> Iterator[str]:
     place = "software_updates."
     updates, texts = sift_fields(updates, _UPDATES, {"schedule": "cron(0 3 ? * SUN *)"}, place)
     yield from texts
-    if not _CRON.fullmatch(updates.schedule):
+    if not SCHEDULE.fullmatch(updates.schedule):
         yield f"{updates.schedule!r} is no schedule such as cron(0 3 ? * SUN *)"
     neutral = {"kind": "INSTANCE_COUNT", "value": 1}
     batch, texts = sift_fields(updates.batch, _BATCH, neutral, f"{place}batch.")

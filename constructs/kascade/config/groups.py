@@ -8,6 +8,7 @@ from kascade.catalog.instances import INSTANCES, InstanceType
 from kascade.catalog.training_plans import RESERVABLE_TYPES
 from kascade.config.model import InstanceGroupConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem, format_path
+from kascade.units import counted
 
 
 def check_groups(config: ServingConfig) -> Iterator[Problem]:
@@ -24,7 +25,6 @@ def check_groups(config: ServingConfig) -> Iterator[Problem]:
         yield from _adapters(group, path)
         yield from _checked_nodes(group, path)
         yield from _reserved(group, path)
-        yield from _labels(group, path)
         yield from _regions_of(config, group, path)
         yield from _read_by_the_operator(config, index, path)
     yield from _shared(config)
@@ -79,8 +79,8 @@ def _counts(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
     if group.min_count is not None and group.min_count > group.count:
         yield Problem(
             path=(*path, "min_count"),
-            message=f"got {group.min_count}, more than the {group.count} instances of the group; "
-            "lower it or raise count",
+            message=f"got {group.min_count}, more than the "
+            f"{counted(group.count, 'instance')} of the group; lower it or raise count",
             also_reads=((*path, "count"),),
         )
 
@@ -115,16 +115,6 @@ def _reserved(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]
             f"{', '.join(RESERVABLE_TYPES)}; use on_demand or spot, or one of these types",
             also_reads=((*path, group.types_field),),
         )
-
-
-def _labels(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
-    for key, value in group.labels.items():
-        if not value:
-            yield Problem(
-                path=(*path, "labels", key),
-                message="got an empty value, and HyperPod takes 1 to 63 characters; give one, such "
-                'as "true"',
-            )
 
 
 def _regions_of(
@@ -172,12 +162,12 @@ def _shared(config: ServingConfig) -> Iterator[Problem]:
             message="batch_count is given, too, and HyperPod takes one of the two; leave one out",
             also_reads=(("hyperpod", "software_updates", "batch_count"),),
         )
-    alarms = () if updates is None else updates.rollback_alarms
+    alarms = updates.rollback_alarms if updates is not None else ()
     for place, name in enumerate(alarms):
         if name in alarms[:place]:
             yield Problem(
                 path=("hyperpod", "software_updates", "rollback_alarms", place),
-                message=f"{name} stands twice; name each alarm once",
+                message=f"{name!r} stands twice; name each alarm once",
             )
     groups = config.hyperpod.security_group_ids
     for place, name in enumerate(groups):

@@ -231,6 +231,14 @@ GROUPS: dict[str, tuple[Make, str]] = {
         given(taints=[Taint(key="a b")]),
         "taints[0].key 'a b' is no Kubernetes key",
     ),
+    "a taint of Kubernetes": (
+        given(taints=[Taint(key="node.kubernetes.io/unschedulable")]),
+        "taints[0].key: those of node.kubernetes.io are set by Kubernetes or HyperPod",
+    ),
+    "a schedule of another service": (
+        updates(schedule="cron(0/5 3 ? * MON-FRI *)"),
+        "'cron(0/5 3 ? * MON-FRI *)' is no schedule such as cron(0 3 ? * SUN *)",
+    ),
     "a check twice": (
         given(deep_health_checks=["InstanceStress", "InstanceStress"]),
         "deep health check InstanceStress stands twice; name each once",
