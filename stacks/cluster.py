@@ -47,6 +47,10 @@ class ClusterStack(KascadeStack):
             self, "Platform", cluster=self.eks.cluster, objects=platform
         )
         self.platform.node.add_dependency(*self.eks.entries)
+        if not plan.cluster.makes_hyperpod and self.eks.ebs_csi_role is not None:
+            # A deletion takes minutes to end HyperPod, and volumes go meanwhile. Without it the
+            # namespaces must go, with all claims in them, before the driver that deletes volumes.
+            self.platform.node.add_dependency(*self.eks.ready)
         self.hyperpod: HyperPodCluster | None = None
         if plan.cluster.makes_hyperpod:
             self.hyperpod = self._make_hyperpod(plan, network)

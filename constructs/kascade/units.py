@@ -46,3 +46,12 @@ def format_count(count: float) -> str:
             scale = {"B": 1e9, "M": 1e6, "k": 1e3}[unit]
             return f"{count / scale:,.{digits}f} {unit}"
     return f"{count:,.0f}"
+
+
+def counted(count: int, thing: str) -> str:
+    """Write how many of a thing there are, with the plural that English adds an s for.
+
+    >>> counted(1, "router"), counted(2, "router"), counted(0, "Curvine master")
+    ('1 router', '2 routers', '0 Curvine masters')
+    """
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"

@@ -135,6 +135,8 @@ EKS, ADDON, ENTRY = "AWS::EKS::Cluster", "AWS::EKS::Addon", "AWS::EKS::AccessEnt
 BALANCER_DRAIN = "Custom::BalancerDrain"
 INFERENCE = "amazon-sagemaker-hyperpod-inference"
 """The add-on whose controller makes load balancers."""
+EBS_DRIVER = "aws-ebs-csi-driver"
+"""The add-on that makes volumes for claims, and deletes them."""
 
 KUBECTL = frozenset({MANIFEST, AWAITED_OBJECT, RELEASE})
 
@@ -194,6 +196,7 @@ def faults(assembly: Assembly) -> list[str]:
             *_too_early(assembly),
             *_of_hyperpod(assembly),
             *_of_balancers(assembly),
+            *_of_volumes(assembly),
         ]
     )
 
@@ -279,6 +282,43 @@ def _of_balancers(assembly: Assembly) -> Iterator[str]:
         for drain in drains if asks else ():
             if drain not in assembly.before(node):
                 yield f"{_name(node)} may go later than {_name(drain)} waits for its load balancer"
+
+
+def _of_volumes(assembly: Assembly) -> Iterator[str]:
+    """Find what a deletion would take from the EBS driver before it has deleted all volumes.
+
+    Claims go with the workloads that have them; the volume is detached and deleted after that, and
+    nobody waits for it. Time for it is HyperPod's deletion, or that of the namespaces where
+    somebody else's HyperPod stays.
+    """
+    there = assembly.resources
+    manifests = assembly.find(lambda r: r["Type"] == MANIFEST)
+    texts = {node: str(there[node]["Properties"]["Manifest"]) for node in manifests}
+    clusters = assembly.find(lambda r: r["Type"] == HYPERPOD)
+    nodes = set(assembly.find(lambda r: r["Type"] == NODEGROUP))
+    for driver in assembly.find(lambda r: r["Type"] == ADDON):
+        if there[driver]["Properties"]["AddonName"] != EBS_DRIVER:
+            continue
+        named = set(_in_properties(there[driver]["Properties"]))
+        rights = {
+            (driver[0], name)
+            for name, resource in assembly.templates[driver[0]]["Resources"].items()
+            if (resource["Type"] == "AWS::IAM::Role" and name in named)
+            or (
+                resource["Type"] == "AWS::IAM::Policy"
+                and named & set(_in_properties(resource["Properties"]["Roles"]))
+            )
+        }
+        if not any(there[right]["Type"] == "AWS::IAM::Policy" for right in rights):
+            yield f"{_name(driver)} has no rights on HyperPod's nodes"
+        for right in sorted((rights | nodes) - assembly.before(driver)):
+            yield f"{_name(driver)} may outlive {_name(right)}, without which it deletes no volume"
+        for node in manifests:
+            if "volumeClaimTemplate" in texts[node] and driver not in assembly.before(node):
+                yield f"{_name(node)} may outlive {_name(driver)}, which deletes its volumes"
+        for node in clusters or [n for n in manifests if '"kind": "Namespace"' in texts[n]]:
+            if driver not in assembly.before(node):
+                yield f"{_name(node)} may outlive {_name(driver)}, so volumes have no time to go"
 
 
 def _needed(assembly: Assembly, cluster: Node) -> set[Node]:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.checkout import ROOT, copy_checkout, run_app
+from tests.contract.deploy_order import MANIFEST, Assembly, faults
 from tests.contract.test_templates import STRICT
 from tools.outputs import Outputs
 
@@ -20,6 +22,7 @@ NAMES = sorted(path.stem for path in OTHERS.glob("*.yaml"))
 MADE = {
     "existing-vpc": {"AWS::EKS::Cluster", "AWS::SageMaker::Cluster"},
     "existing-eks": {"AWS::SageMaker::Cluster"},
+    "existing-ranges": {"AWS::EKS::Cluster", "AWS::SageMaker::Cluster"},
 }
 """What of the three clusters and networks is still made."""
 
@@ -105,6 +108,26 @@ def _upstream(found: dict[str, Any], name: str) -> set[str]:
     return seen
 
 
+def test_an_ebs_driver_of_its_own_goes_after_the_namespaces(tmp_path: Path) -> None:
+    """HyperPod stays, so its deletion gives volumes no time to go."""
+    root = copy_checkout(tmp_path / "checkout")
+    config = yaml.safe_load((root / "config" / "existing.yaml").read_text())
+    had = ["vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent"]
+    config["kubernetes"]["existing"]["addons"] = had
+    (root / "config" / "lacking.yaml").write_text(yaml.safe_dump(config))
+    ran = run_app(root, "lacking")
+    assert ran.returncode == 0, ran.stderr
+    whole = Assembly.of(Outputs(name="guest", assembly=root / "cdk.out", dist=root / "dist"))
+    assert faults(whole) == []
+
+    broken = Assembly(templates=whole.templates, stacks=whole.stacks)
+    for node in broken.find(lambda r: r["Type"] == MANIFEST):
+        names = broken.resources[node].get("DependsOn", [])
+        kept = [name for name in names if "Addonawsebscsidriver" not in name]
+        broken.templates[node[0]]["Resources"][node[1]]["DependsOn"] = kept
+    assert any("so volumes have no time to go" in fault for fault in faults(broken))
+
+
 def test_it_brings_nothing_that_hyperpod_brought(guest: Outputs) -> None:
     text = (guest.dist / "manifests" / "platform.yaml").read_text()
     assert "aws-hyperpod" not in text
@@ -112,8 +135,6 @@ def test_it_brings_nothing_that_hyperpod_brought(guest: Outputs) -> None:
 
 
 def test_the_worker_makes_its_directory_once_the_mount_is_proved(guest: Outputs) -> None:
-    import yaml
-
     objects = yaml.safe_load_all((guest.dist / "manifests" / "cache.yaml").read_text())
     (pod,) = (
         o["spec"]["template"]["spec"]

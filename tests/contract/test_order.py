@@ -12,6 +12,7 @@ import pytest
 from tests.contract.deploy_order import (
     ADDON,
     BALANCER_DRAIN,
+    EBS_DRIVER,
     EKS,
     HYPERPOD,
     INFERENCE,
@@ -197,6 +198,45 @@ def test_load_balancers_left_to_nobody_are_found(
     addon = _only(whole, ADDON, AddonName=INFERENCE)
     assert addon in whole.before(_only(whole, BALANCER_DRAIN))
     _breaks(whole, breaking)
+
+
+def _driver(assembly: Assembly) -> Node:
+    return _only(assembly, ADDON, AddonName=EBS_DRIVER)
+
+
+def _a_driver_without_its_rights(assembly: Assembly) -> str:
+    _forget(assembly, _driver(assembly), "EbsCsiRoleDefaultPolicy")
+    return "may outlive kascade-cluster/EksEbsCsiRoleDefaultPolicy"
+
+
+def _a_driver_without_nodes(assembly: Assembly) -> str:
+    _forget(assembly, _driver(assembly), "SystemNodes")
+    return "may outlive kascade-cluster/EksSystemNodes"
+
+
+def _volumes_after_their_driver(assembly: Assembly) -> str:
+    assembly.stacks["kascade-serving"] = ("kascade-network",)
+    return "StatefulSetkascadecachecurvinemaster"
+
+
+def _hyperpod_after_the_driver(assembly: Assembly) -> str:
+    _forget(assembly, _only(assembly, HYPERPOD), "Addonawsebscsidriver")
+    return "so volumes have no time to go"
+
+
+@pytest.mark.parametrize(
+    "breaking",
+    [
+        _a_driver_without_its_rights,
+        _a_driver_without_nodes,
+        _volumes_after_their_driver,
+        _hyperpod_after_the_driver,
+    ],
+)
+def test_volumes_left_to_nobody_are_found(
+    synthesized: Synthesized, breaking: Callable[[Assembly], str]
+) -> None:
+    _breaks(Assembly.of(synthesized("default")), breaking)
 
 
 def _breaks(whole: Assembly, breaking: Callable[[Assembly], str]) -> None:

@@ -20,7 +20,7 @@ from tests.rehearsal.aws.emulator import Emulator
 from tests.rehearsal.aws.grafana import ManagedGrafana, Workspace
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.instances import Instances
-from tests.rehearsal.inventory import Document, Key, listed, wait_until
+from tests.rehearsal.inventory import Key, listed, wait_until
 from tests.rehearsal.story import Story
 from tools.rehearsal_env import rehearsal_environment
 
@@ -381,15 +381,14 @@ def _of_controllers(key: Key) -> bool:
     return kind in {"ConfigMap", "ServiceAccount"} and namespace in greeted
 
 
-def _kept(item: Document) -> bool:
-    """Say whether this is the disk of a cache master, which outlives its deployment on purpose."""
-    spec = item.get("spec", {})
-    return (
-        item.get("kind") == "PersistentVolume"
-        and item["status"]["phase"] == "Released"
-        and spec["persistentVolumeReclaimPolicy"] == "Retain"
-        and spec["storageClassName"] == f"{NAME}-gp3"
-    )
+def _disks(story: Story) -> set[Key]:
+    """Return the claims of the cache's masters, and the volumes that their class makes."""
+    return {
+        key
+        for key, item in listed(story.cluster).items()
+        if key[:2] == ("PersistentVolumeClaim", CACHE)
+        or (key[0] == "PersistentVolume" and item["spec"].get("storageClassName") == f"{NAME}-gp3")
+    }
 
 
 def _log_groups(story: Story) -> set[str]:
@@ -430,6 +429,21 @@ def test_turning_the_keys_changes_nothing_that_runs(story: Story) -> None:
         assert story.aws.changes()[seen:] == []
 
 
+def test_the_masters_volumes_go_while_their_driver_is_there(story: Story) -> None:
+    with story.step("the serving stack alone deleted"):
+        assert sorted(kind for kind, _, _ in _disks(story)) == [
+            *["PersistentVolume"] * 2,
+            *["PersistentVolumeClaim"] * 2,
+        ]
+        story.deployment.destroy(f"{NAME}-serving").must_succeed()
+        assert wait_until(lambda: _disks(story), timeout_seconds=SETTLE_SECONDS) == set()
+        # Nothing but the workloads took them along: namespaces and driver are of a later stack.
+        assert ("Namespace", "", CACHE) in listed(story.cluster)
+        assert f"{NAME}-serving" not in story.aws.stacks()
+        driver = [name for name in story.aws.resources(f"{NAME}-cluster") if "ebscsidriver" in name]
+        assert len(driver) == 1
+
+
 def test_destroy_leaves_nothing_else(story: Story) -> None:
     with story.step("destroy"):
         ec2, network = story.aws.client("ec2"), story.aws.resources(f"{NAME}-network")
@@ -448,11 +462,8 @@ def test_destroy_leaves_nothing_else(story: Story) -> None:
         assert [kind for _, kind, _ in story.orphans()] == [LOG_GROUP] * len(story.kept)
 
         def left() -> set[Key]:
-            there = listed(story.cluster)
-            changed = there.keys() ^ story.before.keys()
-            return {
-                key for key in changed if not (_kept(there.get(key, {})) or _of_controllers(key))
-            }
+            changed = listed(story.cluster).keys() ^ story.before.keys()
+            return {key for key in changed if not _of_controllers(key)}
 
         assert wait_until(left, timeout_seconds=SETTLE_SECONDS) == set()
         assert story.grafana.workspaces == {}

@@ -50,12 +50,4 @@ def test_namespaces_go_and_nothing_stays(empty_cluster: Cluster, rendered: Rende
     assert [name for name in left() if name.partition("/")[0] in spaces] == []
 
     empty_cluster.remove(rendered)
-    # Kept on purpose: what the cache's masters know outlives a deployment that is deleted.
-    masters = 0 if rendered.plan.curvine is None else rendered.plan.curvine.masters
-    released = [
-        identity(item)
-        for item in kubectl.get("persistentvolumes")
-        if item["status"]["phase"] == "Released" and identity(item) not in others
-    ]
-    assert len(released) == 2 * masters
-    assert empty_cluster.within(lambda: left() == sorted(released), 20), left()
+    assert empty_cluster.within(lambda: left() == [], 20), left()

@@ -10,11 +10,12 @@ from kascade.aws._waiter import Waiter
 
 
 class BalancerDrain(Waiter):
-    """At deletion, waits until no load balancer of a cluster's controller is left in its VPC.
+    """At deletion, waits until nothing of a cluster's controller is left in its VPC.
 
-    The AWS Load Balancer Controller deletes them after the objects that asked for them; once it is
-    gone itself, nobody does. The wait is bounded; what is left then is named, one by one, in the
-    reason of the failure, and the controller is still there. Creation and updates return at once.
+    The AWS Load Balancer Controller deletes load balancers after the objects that asked for them,
+    and their security groups after that; once it is gone itself, nobody does. The wait is bounded;
+    what is left then is named, one by one, in the reason of the failure, and the controller is
+    still there. Creation and updates return at once.
 
     It deletes nothing: the controller would make again what an object still asks for.
     """
@@ -29,14 +30,14 @@ class BalancerDrain(Waiter):
         controller: IDependable,
         log_retention_days: int,
     ) -> None:
-        """Watch one cluster's load balancers.
+        """Watch one cluster's load balancers and their security groups.
 
         Args:
             scope: Parent construct.
             construct_id: Id below the parent.
             cluster: Whose name the controller puts into its tag.
-            vpc_id: Where load balancers are looked for.
-            controller: What installs the controller; it stays until they are gone.
+            vpc_id: Where they are looked for.
+            controller: What installs the controller; it stays until all that is gone.
             log_retention_days: Of the logs of both functions.
         """
         super().__init__(
@@ -48,6 +49,7 @@ class BalancerDrain(Waiter):
             rights=[
                 iam.PolicyStatement(
                     actions=[
+                        "ec2:DescribeSecurityGroups",
                         "elasticloadbalancing:DescribeLoadBalancers",
                         "elasticloadbalancing:DescribeTags",
                     ],
@@ -55,7 +57,7 @@ class BalancerDrain(Waiter):
                 )
             ],
             wildcards=["*"],
-            wildcards_reason="Both calls look, and know no resource.",
+            wildcards_reason="All three calls look, and know no resource.",
             resource_type="Custom::BalancerDrain",
             properties={"VpcId": vpc_id, "ClusterName": cluster.cluster_name},
             log_retention_days=log_retention_days,

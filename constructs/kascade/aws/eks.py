@@ -306,7 +306,7 @@ class ServingEksCluster(Construct):
                     role_arn=self.ebs_csi_role.role_arn, service_account="ebs-csi-controller-sa"
                 )
             ]
-        return eks.CfnAddon(
+        resource = eks.CfnAddon(
             self,
             f"Addon-{addon.name}",
             addon_name=addon.name,
@@ -319,6 +319,11 @@ class ServingEksCluster(Construct):
             preserve_on_delete=False,
             resolve_conflicts="OVERWRITE",
         )
+        if addon.name == _EBS_ADDON and self.ebs_csi_role is not None:
+            # With its policy, which would otherwise be the first thing that a deletion takes away,
+            # while the driver still has volumes to detach.
+            resource.node.add_dependency(self.ebs_csi_role)
+        return resource
 
     def _make_ebs_csi_role(self) -> iam.Role:
         role = iam.Role(

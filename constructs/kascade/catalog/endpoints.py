@@ -29,4 +29,12 @@ CLOSED_ENDPOINTS: Final[Mapping[str, str]] = MappingProxyType(
 """S3 has a gateway beside these. Ten are AWS's own list for closed HyperPod networks
 (awslabs/awsome-distributed-training 0edaf15, ``modules/vpc_endpoints/main.tf``); ``eks``,
 ``lambda`` and ``sagemaker.api`` are what else runs inside the VPC here (inferred: nobody has
-deployed this list yet). Managed Grafana brings its own two."""
+deployed this list yet). Managed Grafana brings its own two, below."""
+
+GRAFANA_ENDPOINTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "grafana": "the function that puts dashboards into Grafana",
+        "grafana-workspace": "people's way to Grafana's private page, and that function's",
+    }
+)
+"""Beside the others where Grafana's page is private (``kascade.aws.grafana``)."""

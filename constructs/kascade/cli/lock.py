@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
 from kascade.config.loader import load_config, read_lock
@@ -32,6 +33,11 @@ def run(arguments: argparse.Namespace) -> int:
     if path.exists() and path.read_text(encoding="utf-8") == text:
         sys.stdout.write(f"{path} is as it should be\n")
         return 0
-    path.write_text(text, encoding="utf-8")
+    # Made whole beside its place: half a lock would refuse the next plan, or let a change pass.
+    target = path.resolve()
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".lock-") as scratch:
+        whole = Path(scratch, target.name)
+        whole.write_text(text, encoding="utf-8")
+        whole.replace(target)
     sys.stdout.write(f"{path} written; commit it with {arguments.config.name}\n")
     return 0

@@ -10,8 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from kascade.catalog.endpoints import CLOSED_ENDPOINTS, GRAFANA_ENDPOINTS
 from kascade.sizing.plan import ContainerSize, EnginePlan, Figure, ServingPlan, TenancyPlan
-from kascade.units import GIB, MIB, format_bytes, format_count, mib_to_gib
+from kascade.units import GIB, MIB, counted, format_bytes, format_count, mib_to_gib
 
 _PLAIN_WIDTH = 150
 """Width when nobody watches (a pipe, a file), so that the same plan gives the same text."""
@@ -53,6 +54,10 @@ def _parts(plan: ServingPlan, source: str) -> Iterator[RenderableType]:
     chart = plan.platform.dependencies_chart
     if chart is not None:
         yield _indented(Text(f"HyperPod's agents and device plugins: the chart {chart.path}"))
+    if plan.network.nat_gateways == 0:
+        yield ""
+        yield _endpoints_title(plan)
+        yield _indented(_endpoints(plan))
     yield ""
     yield Text("Cost", style="bold")
     cost = plan.usd_per_hour
@@ -70,7 +75,7 @@ def _indented(part: RenderableType) -> Padding:
 
 
 def _engine_title(engine: EnginePlan) -> Text:
-    gpus = f"{engine.gpus} GPU" + ("s" if engine.gpus > 1 else "")
+    gpus = counted(engine.gpus, "GPU")
     return Text.assemble(
         (engine.name, "bold"),
         f"  {engine.model}  {engine.replicas} x {gpus} on {engine.group} "
@@ -199,6 +204,35 @@ def _nodes(plan: ServingPlan) -> Table:
         )
     system = plan.cluster.system_group
     table.add_row("system", system.instance_type, str(system.count), "", "", "", "", "", "")
+    return table
+
+
+def _endpoints_title(plan: ServingPlan) -> Text:
+    vpc = plan.network.existing
+    where = "" if vpc is None else f"  to be made in {vpc.vpc_id} by its owner"
+    if vpc is not None and _has_private_grafana(plan):
+        where += ", but for Grafana's"
+    return Text.assemble(("Endpoints", "bold"), where)
+
+
+def _has_private_grafana(plan: ServingPlan) -> bool:
+    return plan.observability is not None and not plan.observability.grafana_public
+
+
+def _endpoints(plan: ServingPlan) -> Table:
+    """Name a closed network's endpoints by who calls them; those with one caller share a line."""
+    callers = dict(CLOSED_ENDPOINTS)
+    if _has_private_grafana(plan):
+        callers |= GRAFANA_ENDPOINTS
+    named: dict[str, list[str]] = {"what lies in S3 (a gateway, no interface)": ["s3"]}
+    for name in sorted(callers):
+        named.setdefault(callers[name], []).append(name)
+    table = _grid()
+    table.show_header = False
+    table.add_column(style="bold")
+    table.add_column(overflow="fold", style="dim")
+    for caller, names in named.items():
+        table.add_row(", ".join(names), caller)
     return table
 
 

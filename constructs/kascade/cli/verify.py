@@ -30,6 +30,7 @@ from kascade.programs.verify.target import Replica, Target
 from kascade.sizing.plan import ServingPlan, VerifyPlan
 from kascade.sizing.planner import plan_file
 from kascade.sizing.verification import FEWEST_REPLICAS
+from kascade.units import counted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -197,14 +198,14 @@ def ready_pods(kubectl: Kubectl, verify: VerifyPlan) -> list[str]:
             if pod["metadata"]["name"] not in ready
         )
         msg = (
-            f"{verify.engine} has {len(ready)} ready replicas of {verify.replicas} in namespace "
-            f"{verify.namespace} and a proof needs two"
+            f"{verify.engine} has {counted(len(ready), 'ready replica')} of {verify.replicas} in "
+            f"namespace {verify.namespace} and a proof needs two"
             + (f" ({others})" if others else "")
             + "; deploy the configuration, or wait until they are ready"
         )
         raise KascadeError(msg)
     if len(ready) < verify.replicas:
-        say(f"{len(ready)} of {verify.replicas} replicas of {verify.engine} are ready")
+        say(f"{len(ready)} of {counted(verify.replicas, 'replica')} of {verify.engine} are ready")
     return ready
 
 

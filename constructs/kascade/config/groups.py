@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kascade.catalog.instances import INSTANCES, InstanceType
 from kascade.config.model import InstanceGroupConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem, format_path
+from kascade.units import counted
 
 
 def check_groups(config: ServingConfig) -> Iterator[Problem]:
@@ -76,8 +77,8 @@ def _counts(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
     if group.min_count is not None and group.min_count > group.count:
         yield Problem(
             path=(*path, "min_count"),
-            message=f"got {group.min_count}, more than the {group.count} instances of the group; "
-            "lower it or raise count",
+            message=f"got {group.min_count}, more than the "
+            f"{counted(group.count, 'instance')} of the group; lower it or raise count",
             also_reads=((*path, "count"),),
         )
 
@@ -148,6 +149,13 @@ def _shared(config: ServingConfig) -> Iterator[Problem]:
             message="batch_count is given, too, and HyperPod takes one of the two; leave one out",
             also_reads=(("hyperpod", "software_updates", "batch_count"),),
         )
+    alarms = updates.rollback_alarms if updates is not None else ()
+    for place, name in enumerate(alarms):
+        if name in alarms[:place]:
+            yield Problem(
+                path=("hyperpod", "software_updates", "rollback_alarms", place),
+                message=f"{name!r} stands twice; name each alarm once",
+            )
     groups = config.hyperpod.security_group_ids
     for place, name in enumerate(groups):
         if name in groups[:place]:

@@ -41,9 +41,9 @@ class Classes(Construct):
                 meta=Metadata(name=name, labels=labels({})),
                 body={"value": value, "globalDefault": False, "description": description},
             )
-        # Metadata of a cache outlives a deleted claim: a master that lost its volume can often not
-        # rejoin the others.
-        self._add_storage_class(STORAGE_CLASS, reclaim_policy="Retain")
+        # For the cache's masters. What they write is the index of a cache: without the cache it
+        # is worth nothing, and a volume that stays is paid for until somebody finds it.
+        self._add_storage_class(STORAGE_CLASS, reclaim_policy="Delete")
         # Weights are downloaded again. 500 MiB/s loads 15 GB in half a minute; gp3 takes a quarter
         # of a MiB/s for each of its 3,000 IOPS, so 750 at most without buying more.
         self._add_storage_class(

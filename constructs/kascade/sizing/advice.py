@@ -20,7 +20,9 @@ from kascade.config.model import (
 )
 from kascade.errors import Problem
 from kascade.sizing import pool
+from kascade.sizing.addresses import advise_on_ranges
 from kascade.sizing.draft import Draft, Group
+from kascade.units import counted
 
 
 def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
@@ -37,19 +39,22 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
             draft.warnings.append(
                 Problem(
                     path=("instance_groups", group.index, "count"),
-                    message=f"{idle} of {group.config.count * group.instance.gpus} GPUs of "
-                    f"{group.config.name!r} run no model; {largest} would be enough for a "
-                    "roll-out to surge",
+                    message=f"{idle} of "
+                    f"{counted(group.config.count * group.instance.gpus, 'GPU')} of "
+                    f"{group.config.name!r} {'runs' if idle == 1 else 'run'} no model; {largest} "
+                    "would be enough for a roll-out to surge",
                 )
             )
         if group.config.count and not group.packing.engines_per_node:
             draft.warnings.append(
                 Problem(
                     path=("instance_groups", group.index),
-                    message=f"no model runs on {group.config.name!r}; its {group.config.count} "
-                    f"instances {'only store L2 blocks' if draft.l2_gib(group) else 'idle'}",
+                    message=f"no model runs on {group.config.name!r}; its "
+                    f"{counted(group.config.count, 'instance')} "
+                    f"{_idle(group.config.count, stores=bool(draft.l2_gib(group)))}",
                 )
             )
+    draft.warnings += advise_on_ranges(draft.config)
     region = REGIONS.get(draft.config.region)
     if region and not region.health_agent_account and not draft.config.images.health_agent:
         draft.problems.append(
@@ -71,6 +76,8 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
         )
     _of_versions(draft)
     _of_support(draft)
+    _of_access(draft)
+    _of_updates(draft)
     _of_l2(draft)
     _of_the_janitor(draft)
     _of_autoscaling(draft)
@@ -102,6 +109,12 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
                 "is published; build images/router and name it here before production",
             )
         )
+
+
+def _idle(count: int, *, stores: bool) -> str:
+    if count == 1:
+        return "only stores L2 blocks" if stores else "idles"
+    return "only store L2 blocks" if stores else "idle"
 
 
 def _of_offers(draft: Draft, group: Group) -> None:
@@ -226,7 +239,38 @@ def _of_the_janitor(draft: Draft) -> None:
             Problem(
                 path=(*path, "fresh_seconds"),
                 message=f"got {l2.janitor.fresh_seconds}, and Curvine deletes everything after "
-                f"{l2.ttl_hours} hours: the janitor never finds a file that is old enough",
+                f"{counted(l2.ttl_hours, 'hour')}: the janitor never finds a file that is old "
+                "enough",
+            )
+        )
+
+
+def _of_access(draft: Draft) -> None:
+    for index, network in enumerate(draft.config.kubernetes.public_access_cidrs):
+        if network.endswith("/0"):
+            draft.warnings.append(
+                Problem(
+                    path=("kubernetes", "public_access_cidrs", index),
+                    message=f"{network} lets the whole internet ask the EKS API who it is; name "
+                    "the networks of those who need it",
+                )
+            )
+
+
+def _of_updates(draft: Draft) -> None:
+    updates = draft.config.hyperpod.software_updates
+    if updates is None:
+        return
+    largest = max((group.count for group in draft.config.instance_groups), default=0)
+    path = ("hyperpod", "software_updates")
+    at_once = updates.batch_count or 0
+    if largest > 1 and (updates.batch_percentage == 100 or at_once >= largest):  # noqa: PLR2004
+        field = "batch_percentage" if updates.batch_count is None else "batch_count"
+        draft.warnings.append(
+            Problem(
+                path=(*path, field),
+                message="an update takes every node of a group away at once, and nothing answers "
+                "meanwhile; lower it",
             )
         )
 

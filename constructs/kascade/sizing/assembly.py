@@ -161,6 +161,7 @@ def _existing_network(config: ServingConfig, existing: ExistingVpcConfig, nat: i
             vpc_id=existing.vpc_id,
             private_subnet_ids=tuple(subnet.id for subnet in private),
             collector_subnet_ids=tuple(subnet.id for subnet in collector),
+            further_cidrs=existing.further_cidrs,
         ),
     )
 
@@ -342,17 +343,22 @@ def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Figure:
         for group in groups.values()
     ]
     parts.append((system.count, system.instance_type, SYSTEM_USD_PER_HOUR[system.instance_type]))
-    extended = support_of(draft.config.kubernetes.version) == "extended"
-    eks = EKS_EXTENDED_USD_PER_HOUR if extended else EKS_USD_PER_HOUR
+    # Of somebody's cluster the control plane is paid for already, at a price that its owner knows.
+    eks = 0.0
+    if draft.config.kubernetes.existing is None:
+        extended = support_of(draft.config.kubernetes.version) == "extended"
+        eks = EKS_EXTENDED_USD_PER_HOUR if extended else EKS_USD_PER_HOUR
     total = sum(count * price for count, _, price in parts) + eks
     words = [f"{count} x {kind} at {price:g}" for count, kind, price in parts]
     if draft.config.hyperpod.autoscaling is not None:
         words = [*(f"up to {word}" for word in words[:-1]), words[-1]]
+    words += [f"EKS at {eks:.2f}"] if eks else []
     return Figure(
         value=round(total, 2),
         unit="USD/h",
-        reason=f"{', '.join(words)}, EKS at {eks:.2f}; EC2 on-demand prices of "
-        f"{PRICE_REGION} unless configured. Not in it: NAT, endpoints, EBS, logs, metrics",
+        reason=f"{', '.join(words)}; EC2 on-demand prices of {PRICE_REGION} unless configured. "
+        f"Not in it: {'' if eks else 'the EKS cluster that is there, '}NAT, endpoints, EBS, logs, "
+        "metrics",
     )
 
 

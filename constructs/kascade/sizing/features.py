@@ -27,6 +27,7 @@ from kascade.sizing.plan import (
     InferenceAddonPlan,
     ObservabilityAddonPlan,
 )
+from kascade.units import counted
 
 SYSTEM_MAX_PODS: Final = 110
 """Of each type that system nodes may have, with prefix delegation."""
@@ -125,8 +126,8 @@ def pod_slots_fit(config: ServingConfig, *, pods: int) -> Problem | None:
     needed = -(-(taken + INFERENCE_POD_SLOTS) // (SYSTEM_MAX_PODS - SYSTEM_DAEMONS - 2)) + 1
     return Problem(
         path=("kubernetes", "system_group", "count"),
-        message=f"got {system.count}; with one node away for an update they have {room} pod slots "
-        f"and {taken} are taken, but HyperPod's inference add-on needs {INFERENCE_POD_SLOTS} free. "
-        f"Use {needed} nodes",
+        message=f"got {system.count}; with one node away for an update they have "
+        f"{counted(room, 'pod slot')} and {taken} are taken, but HyperPod's inference "
+        f"add-on needs {INFERENCE_POD_SLOTS} free. Use {needed} nodes",
         also_reads=(("models",), ("kubernetes", "system_group", "instance_type")),
     )

@@ -10,7 +10,7 @@ from kascade.sizing.plan import (
     EngineFigures,
     Figure,
 )
-from kascade.units import GIB, format_bytes, format_count
+from kascade.units import GIB, counted, format_bytes, format_count
 
 
 def figures_of(
@@ -29,7 +29,8 @@ def figures_of(
         )
     else:
         kv_reason = (
-            f"2 x {facts.layers} layers x {facts.kv_heads} KV heads x {facts.head_dim} x {value}"
+            f"2 x {facts.layers} layers x {counted(facts.kv_heads, 'KV head')} x "
+            f"{facts.head_dim} x {value}"
         )
     prefill = transfer.prefill_tokens_per_second(facts, given.instance.gpu, tensor_parallel=tp)
     l2_settings = given.config.cache.l2
@@ -62,7 +63,7 @@ def figures_of(
             value=gpus.weights,
             unit="bytes",
             reason=f"{format_count(facts.parameters)} parameters x "
-            f"{gpus.weights * tp / facts.parameters:.2g} bytes / {tp} GPU{'s' if tp > 1 else ''}",
+            f"{gpus.weights * tp / facts.parameters:.2g} bytes / {counted(tp, 'GPU')}",
         ),
         kv_per_token=Figure(value=kv_model, unit="bytes/token", reason=kv_reason),
         kv_per_token_per_gpu=Figure(
@@ -72,7 +73,8 @@ def figures_of(
             if tp == 1
             else "whole on each GPU"
             if facts.mla is not None
-            else f"{max(1, facts.kv_heads // tp)} of {facts.kv_heads} KV heads on each GPU",
+            else f"{max(1, facts.kv_heads // tp)} of {counted(facts.kv_heads, 'KV head')} on each "
+            "GPU",
         ),
         l0_tokens=Figure(value=gpus.l0_tokens, unit="tokens", reason=gpus.l0_reason),
         l1_size=Figure(value=ram.l1_gib * GIB, unit="bytes", reason=f"GiB: {ram.l1_reason}"),
@@ -103,6 +105,7 @@ def figures_of(
         usd_per_hour=Figure(
             value=round(usd.value * tp / given.instance.gpus, 4),
             unit="USD/h",
-            reason=f"{tp} of {given.instance.gpus} GPUs of {given.instance.name}, {usd.reason}",
+            reason=f"{tp} of {counted(given.instance.gpus, 'GPU')} of {given.instance.name}, "
+            f"{usd.reason}",
         ),
     )

@@ -1,4 +1,4 @@
-"""What must fit: engines on GPUs, pods on nodes, addresses in the VPC, the rest on system nodes."""
+"""What must fit: engines on GPUs, pods on nodes, the rest on system nodes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from kascade.errors import ConfigPath, Problem
-from kascade.sizing import features, host, network, operated
+from kascade.errors import Problem
+from kascade.sizing import features, host, operated
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.nodes import pack
@@ -17,6 +17,7 @@ from kascade.sizing.tenancy import (
     DOOR_CPU_MILLIS,
     DOOR_REPLICAS,
 )
+from kascade.units import counted
 
 SYSTEM_CPU_MILLIS: Final = MappingProxyType(
     {"m7i.xlarge": 3700, "m5.xlarge": 3700, "m5.2xlarge": 7650}
@@ -25,15 +26,6 @@ SYSTEM_CPU_MILLIS: Final = MappingProxyType(
 
 SYSTEM_BASE_MILLIS: Final = 700
 """CoreDNS, the EBS controller and Curvine's CSI controller, as they request it."""
-
-ADDRESSES_PER_SYSTEM_NODE: Final = 1 + 112
-"""An m7i.xlarge or m5.xlarge with prefix delegation runs up to 110 pods, in blocks of 16."""
-
-ADDRESS_BLOCK: Final = 16
-"""Prefix delegation gives a node its pods' addresses in blocks of a /28."""
-
-LARGEST_MAX_PODS: Final = 49
-"""HyperPod's largest pod limit, for types whose own is not published."""
 
 ROUTER_CPU_MILLIS: Final = 250
 
@@ -59,7 +51,7 @@ def gpus_fit(draft: Draft, groups: Mapping[str, Group], inputs: Sequence[EngineI
         draft.problems.append(
             Problem(
                 path=("instance_groups", group.index, "count"),
-                message=f"{names} need {sum(wanted)} GPUs, but {count} x "
+                message=f"{names} need {counted(sum(wanted), 'GPU')}, but {count} x "
                 f"{group.instance.name} have {count * group.instance.gpus}. Set count "
                 f"to {needed} or lower `replicas`",
                 also_reads=(
@@ -85,16 +77,17 @@ def pods_fit(
                 Problem(
                     path=path,
                     message=f"HyperPod's pod limit for {group.instance.name} is not "
-                    f"published; {wanted} pods are wanted on each node",
+                    f"published; each node is to run {counted(wanted, 'pod')}",
                 )
             )
         elif wanted > slots:
             draft.problems.append(
                 Problem(
                     path=path,
-                    message=f"{group.instance.name} has {slots} pod slots on HyperPod, "
-                    f"but {len(carried[name])} daemons and {group.packing.engines_per_node} "
-                    "engines want one each; choose a larger type",
+                    message=f"{group.instance.name} has {counted(slots, 'pod slot')} on HyperPod, "
+                    f"but {counted(len(carried[name]), 'daemon')} and "
+                    f"{counted(group.packing.engines_per_node, 'engine')} want one each; choose a "
+                    "larger type",
                     also_reads=(("instance_groups", group.index), ("models",)),
                 )
             )
@@ -129,53 +122,6 @@ def _daemons_fit(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -
         )
 
 
-def addresses_fit(draft: Draft, groups: Mapping[str, Group]) -> None:
-    """Refuse subnets that the nodes and their pods would exhaust, one by one and together."""
-    config = draft.config
-    existing = config.network.existing
-    cidrs = (
-        network.cut(config.network.vpc_cidr, zones=len(config.zones)).private
-        if existing is None
-        else tuple(subnet.cidr for subnet in existing.private_subnets)
-    )
-    if len(cidrs) != len(config.zones):
-        return  # has a sentence of its own
-    in_zone = dict.fromkeys(config.zones, 0)
-    wanted = config.kubernetes.system_group.max_count * ADDRESSES_PER_SYSTEM_NODE
-    for group in groups.values():
-        slots = group.instance.max_pods or LARGEST_MAX_PODS
-        # One address for the node, and pods in blocks of 16 (prefix delegation).
-        addresses = group.config.count * (1 + -(-slots // ADDRESS_BLOCK) * ADDRESS_BLOCK)
-        wanted += addresses
-        if group.config.zone in in_zone:
-            in_zone[group.config.zone] += addresses
-    for place, (zone, cidr) in enumerate(zip(config.zones, cidrs, strict=True)):
-        if in_zone[zone] > network.usable(cidr):
-            _too_small(draft, place, f"{cidr} of {zone} holds", in_zone[zone], (cidr,))
-    if wanted > sum(map(network.usable, cidrs)):
-        whole = config.network.vpc_cidr if existing is None else ", ".join(cidrs)
-        _too_small(draft, None, f"the private subnets of {whole} hold", wanted, cidrs)
-
-
-def _too_small(
-    draft: Draft, place: int | None, which: str, wanted: int, cidrs: Sequence[str]
-) -> None:
-    existing = draft.config.network.existing
-    path: ConfigPath = ("network", "vpc_cidr")
-    if existing is not None:
-        path = ("network", "existing", "private_subnets")
-        path = path if place is None else (*path, place, "cidr")
-    larger = "a larger VPC, up to a /16," if existing is None else "larger subnets"
-    draft.problems.append(
-        Problem(
-            path=path,
-            message=f"{which} {sum(map(network.usable, cidrs)):,} addresses, but all nodes "
-            f"and their pods may take {wanted:,}; use {larger} or fewer nodes",
-            also_reads=(("instance_groups",), ("zones",)),
-        )
-    )
-
-
 def system_nodes_fit(draft: Draft) -> None:
     """Refuse system nodes that cannot hold what needs no GPU."""
     system = draft.config.kubernetes.system_group
@@ -199,8 +145,9 @@ def system_nodes_fit(draft: Draft) -> None:
         draft.problems.append(
             Problem(
                 path=("kubernetes", "system_group", "count"),
-                message=f"got {system.count}; {routers} routers, "
-                f"{f'{doors} doors, ' if doors else ''}{masters} Curvine masters{others} and "
+                message=f"got {system.count}; {counted(routers, 'router')}, "
+                f"{counted(doors, 'door') + ', ' if doors else ''}"
+                f"{counted(masters, 'Curvine master')}{others} and "
                 f"the add-ons ask for {wanted / 1000:g} CPUs, and one node may be away for an "
                 f"update. Use {needed} x {system.instance_type} or a larger type",
                 also_reads=(

@@ -311,7 +311,11 @@ def test_the_function_that_waits_may_only_look(made: Synthesis) -> None:
     assert [(s["Action"], s["Resource"]) for s in policy] == [
         (["logs:CreateLogStream", "logs:PutLogEvents"], logs),
         (
-            ["elasticloadbalancing:DescribeLoadBalancers", "elasticloadbalancing:DescribeTags"],
+            [
+                "ec2:DescribeSecurityGroups",
+                "elasticloadbalancing:DescribeLoadBalancers",
+                "elasticloadbalancing:DescribeTags",
+            ],
             "*",
         ),
     ]

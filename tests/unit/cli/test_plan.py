@@ -1,10 +1,16 @@
 """`kascade plan` as a person runs it."""
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from kascade import plan_file
+from kascade.catalog.endpoints import CLOSED_ENDPOINTS, GRAFANA_ENDPOINTS
 from kascade.cli import main
 
 ROOT = Path(__file__).parents[3]
@@ -42,3 +48,104 @@ def test_the_same_plan_prints_the_same_text(capsys: pytest.CaptureFixture[str]) 
     first = capsys.readouterr().out
     main(["plan", str(DEFAULT)])
     assert capsys.readouterr().out == first
+
+
+def _edited(tmp_path: Path, name: str, edit: Callable[[dict[str, Any]], object]) -> Path:
+    config = yaml.safe_load((ROOT / "config" / f"{name}.yaml").read_text())
+    edit(config)
+    path = tmp_path / "edited.yaml"
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
+
+
+def _endpoints(config: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, dict[str, str]]:
+    """Return the section's title, and who calls each endpoint."""
+    assert main(["plan", str(config)]) == 0
+    lines = iter(capsys.readouterr().out.splitlines())
+    title = next(line for line in lines if line.startswith("Endpoints"))
+    rows = (re.split(r" {2,}", line.strip(), maxsplit=1) for line in iter(lines.__next__, ""))
+    return title, {name: caller for names, caller in rows for name in names.split(", ")}
+
+
+def test_a_closed_networks_endpoints_are_named_with_their_callers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = ROOT / "config" / "closed.yaml"
+    title, named = _endpoints(config, capsys)
+    assert title == "Endpoints"
+    gateway = {"s3": "what lies in S3 (a gateway, no interface)"}
+    assert named == {**gateway, **CLOSED_ENDPOINTS, **GRAFANA_ENDPOINTS}
+    assert set(plan_file(config).network.interface_endpoints) == set(CLOSED_ENDPOINTS)
+
+
+def test_without_a_private_page_of_grafana_its_endpoints_are_not_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, named = _endpoints(
+        _edited(tmp_path, "closed", lambda c: c.update(observability={"enabled": False})), capsys
+    )
+    assert named.keys() == {"s3", *CLOSED_ENDPOINTS}
+
+
+def test_of_somebodys_closed_vpc_it_says_who_makes_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vpc = yaml.safe_load((ROOT / "config" / "existing.yaml").read_text())["network"]
+
+    def edit(config: dict[str, Any]) -> None:
+        config["network"] = {**vpc, "nat": "none"}
+
+    title, named = _endpoints(_edited(tmp_path, "closed", edit), capsys)
+    assert title == (
+        "Endpoints  to be made in vpc-0123456789abcdef0 by its owner, but for Grafana's"
+    )
+    assert named.keys() == {"s3", *CLOSED_ENDPOINTS, *GRAFANA_ENDPOINTS}
+
+
+def test_an_open_network_has_no_list_of_endpoints(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["plan", str(DEFAULT)])
+    assert "Endpoints" not in capsys.readouterr().out
+
+
+CONFIGS = sorted(path.name for path in (ROOT / "config").glob("*.yaml"))
+
+
+def _one_of_each(config: dict[str, Any]) -> None:
+    config["instance_groups"][0]["count"] = 1
+    config["models"] = [{**config["models"][0], "replicas": 1}]
+
+
+def _of_one(text: str) -> list[str]:
+    """Find a one before a plural, with a word or two between, such as ``1 Curvine masters``."""
+    return re.findall(r"(?<![\d.,-])1 (?:[A-Z]\w* |pod |ready )?[A-Za-z]+s\b", text)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_one_thing_has_no_plural(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert main(["plan", str(ROOT / "config" / name)]) == 0
+    assert _of_one(capsys.readouterr().out) == []
+
+
+def test_one_of_everything_has_no_plural(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(_edited(tmp_path, "default", _one_of_each))]) == 0
+    assert _of_one(capsys.readouterr().out) == []
+
+
+def test_a_refusal_counts_one_router_and_one_master(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def edit(config: dict[str, Any]) -> None:
+        tenants = [f"team-{number}" for number in range(20)]
+        config["models"][0]["tenancy"] = {"kind": "salted", "tenants": tenants}
+
+    assert main(["plan", str(_edited(tmp_path, "default", edit))]) == 2
+    said = capsys.readouterr().err
+    assert "got 2; 1 router, 40 doors, 1 Curvine master and the add-ons" in said
+    assert _of_one(said) == []
+
+
+def test_the_search_for_plurals_finds_some() -> None:
+    text = "got 2; 1 routers, 1 Curvine masters, 1 pod slots, 1 of 1 GPUs, 11 routers, 0.1 hours"
+    assert _of_one(text) == ["1 routers", "1 Curvine masters", "1 pod slots", "1 GPUs"]

@@ -130,7 +130,7 @@ def test_a_deployed_system_is_found_and_verified(
     [
         ([str(DEFAULT), "--model", "no"], {}, "no model is called 'no'; the configuration has"),
         ([], {}, "name the configuration that is deployed, or running servers with --target"),
-        ([str(DEFAULT)], {"pods": [pod("pod-a")]}, "has 1 ready replicas of 2 in namespace"),
+        ([str(DEFAULT)], {"pods": [pod("pod-a")]}, "has 1 ready replica of 2 in namespace"),
         (
             [str(DEFAULT)],
             {"pods": [pod("pod-a"), pod("pod-b", ready="False"), pod("x", deletionTimestamp="1")]},

@@ -175,7 +175,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
             group(count=4),
         ),
         "kubernetes.system_group.count",
-        r"got 2; 2 routers, 80 doors, 1 Curvine masters .* ask for 6\.2 CPUs.* Use 3 x m7i",
+        r"got 2; 2 routers, 80 doors, 1 Curvine master .* ask for 6\.2 CPUs.* Use 3 x m7i",
     ),
     "isolated model larger than its GPU": (
         both(model(model="Qwen/Qwen2.5-72B-Instruct", replicas=1), tenancy("isolated", "a", "b")),
@@ -540,11 +540,11 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
                 "kind": "s3",
                 "bucket": "example-models",
                 "prefix": "qwen",
-                "kms_key_arn": "arn:aws-cn:kms:cn-north-1:111122223333:key/1234",
+                "kms_key_arn": "arn:aws:kms:eu-north-1:111122223333:key/1234",
             }
         ),
         "models[0].weights.kms_key_arn",
-        r"it is of cn-north-1, and the deployment in us-west-2; .* of the same region",
+        r"it is of eu-north-1, and the deployment in us-west-2; .* of the same region",
     ),
     "token in the Secret of the cache's key": (
         model(huggingface_token_secret="kv-cache-key"),  # noqa: S106 - a name
@@ -637,7 +637,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
             ],
         ),
         "kubernetes.system_group.count",
-        r"got 2; 20 routers, 1 Curvine masters .* ask for 6\.7 CPUs.* Use 3 x m7i\.xlarge",
+        r"got 2; 20 routers, 1 Curvine master .* ask for 6\.7 CPUs.* Use 3 x m7i\.xlarge",
     ),
     "revision that is no commit": (
         model(revision="main"),
@@ -691,6 +691,17 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         both(top(network={"vpc_cidr": "10.0.0.0/20"}), group(count=100)),
         "network.vpc_cidr",
         r"hold 1,014 addresses, but all nodes and their pods may take [\d,]+",
+    ),
+    "home zones too small for what has no zone": (
+        both(
+            top(
+                network={"vpc_cidr": "10.0.0.0/20"},
+                zones=["us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d"],
+            ),
+            group(count=20),
+        ),
+        "network.vpc_cidr",
+        r"home zones us-west-2a and us-west-2b hold 1,014 addresses, .* there .* take 1,112; use",
     ),
     "model named like a router": (
         model(name="qwen-router"),
@@ -785,7 +796,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "host bits in a network": (
         top(kubernetes={"public_access_cidrs": ["203.0.113.7/24"]}),
         "kubernetes.public_access_cidrs[0]",
-        r"is not an IPv4 network .* host bits set",
+        r"'203\.0\.113\.7/24' is the network 203\.0\.113\.0/24; write it so",
     ),
     "region without a health agent": (
         both(
@@ -1005,7 +1016,7 @@ def test_more_pods_than_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(draft, "INSTANCES", {**INSTANCES, "ml.g6e.4xlarge": tight})
     (problem,) = problems_of(write(tmp_path, base()))
     assert re.search(
-        r"instance_groups\[0\]\.instance_type: .* has 8 pod slots .* but 9 daemons and 1 engines",
+        r"instance_groups\[0\]\.instance_type: .* has 8 pod slots .* 9 daemons and 1 engine want",
         problem,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ def test_without_a_lock_all_is_free(config: Path) -> None:
 
 
 def test_masters_of_a_pool_that_was_switched_off_stay_fixed(config: Path) -> None:
-    """Their volumes outlive the pool."""
+    """The workers' directories outlive the pool, and another number is a cold rebuild."""
     edit(config, cache={"l2": {"kind": "none"}})
     assert main(["lock", str(config)]) == 0
     edit(
@@ -170,13 +171,43 @@ def test_a_changed_configuration_is_not_locked(
     assert lock_path(config).read_text() == before
 
 
+def test_a_lock_that_cannot_be_written_whole_leaves_the_old_one(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lock = lock_path(config)
+    before, there = lock.read_text(), sorted(config.parent.iterdir())
+    edit(config, zones=["us-west-2a", "us-west-2b", "us-west-2c"])
+    write = Path.write_text
+
+    def half(path: Path, text: str, **options: Any) -> int:
+        write(path, text[: len(text) // 2], **options)
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_text", half)
+    assert main(["lock", str(config)]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert lock.read_text() == before
+    assert sorted(config.parent.iterdir()) == there
+
+
+def test_a_lock_that_is_a_link_stays_one(config: Path, tmp_path: Path) -> None:
+    lock, real = lock_path(config), tmp_path / "elsewhere" / "real.lock"
+    real.parent.mkdir()
+    lock.rename(real)
+    lock.symlink_to(real)
+    edit(config, zones=["us-west-2a", "us-west-2b", "us-west-2c"])
+    assert main(["lock", str(config)]) == 0
+    assert lock.is_symlink()
+    assert "us-west-2c" in real.read_text()
+
+
 WHOLE = "name: kascade\nregion: us-west-2\nzones: [us-west-2a]\nnetwork.vpc_cidr: 10.0.0.0/16\n"
 
 BROKEN = {
-    "": "the file is empty",
+    "": "it is empty",
     "- a": "the file holds a list",
     "nmae: kascade": "there is no field 'nmae'; name is missing; region is missing; zones",
-    "a: [": "this is not valid YAML",
+    "a: [": "line 1: this is not valid YAML",
     "\x00": "this is not valid YAML",
     "{}": "name is missing",
     f"{WHOLE}name: kascade": "the field 'name' stands twice",

@@ -1,10 +1,12 @@
-"""The function that waits for load balancers, against an Elastic Load Balancing of lists."""
+"""The function that waits for load balancers and their groups, against an AWS of lists."""
 
 from collections.abc import Iterator
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
+from botocore.stub import Stubber
 
 from kascade.handlers.balancer_drain.index import Drain, LeftoverError
 
@@ -58,6 +60,44 @@ class Elbv2:
         }
 
 
+class Ec2:
+    """Security groups, each of a VPC and with its tag's value, that go after some looks, or never.
+
+    It filters as EC2 does: each filter must hold, by one of its values.
+    """
+
+    def __init__(self, *, looks: int = 1000) -> None:
+        self.there: dict[str, dict[str, str]] = {}
+        self.looks = looks
+        self.refuses: str | None = None
+
+    def add(self, name: str, *, vpc: str = VPC, cluster: str | None = CLUSTER) -> str:
+        group = f"sg-{len(self.there):08}"
+        self.there[group] = {"name": name, "vpc-id": vpc}
+        if cluster is not None:
+            self.there[group]["tag:elbv2.k8s.aws/cluster"] = cluster
+        return group
+
+    def get_paginator(self, operation: str) -> "Ec2":
+        assert operation == "describe_security_groups"
+        return self
+
+    def paginate(self, *, Filters: list[dict[str, Any]]) -> Iterator[Any]:  # noqa: N803 - boto3's
+        if self.refuses:
+            raise ClientError({"Error": {"Code": self.refuses}}, "DescribeSecurityGroups")
+        self.looks -= 1
+        if self.looks < 0:
+            self.there = {}
+        yield {"SecurityGroups": []}
+        yield {
+            "SecurityGroups": [
+                {"GroupId": group, "GroupName": known["name"]}
+                for group, known in self.there.items()
+                if all(known.get(f["Name"]) in f["Values"] for f in Filters)
+            ]
+        }
+
+
 def _tags(cluster: str | None) -> list[dict[str, str]]:
     own = {"Key": "ingress.k8s.aws/stack", "Value": "default/chat"}
     return [own] if cluster is None else [own, {"Key": "elbv2.k8s.aws/cluster", "Value": cluster}]
@@ -76,13 +116,15 @@ class Clock:
         return int(self.left * 1000)
 
 
-def run(elbv2: Elbv2, clock: Clock, kind: str = "Delete", **changes: Any) -> Any:
+def run(
+    elbv2: Elbv2, clock: Clock, kind: str = "Delete", *, ec2: Ec2 | None = None, **changes: Any
+) -> Any:
     event = {
         "RequestType": kind,
         "ResourceProperties": {"VpcId": VPC, "ClusterName": CLUSTER},
         "PhysicalResourceId": "balancers-kascade",
     }
-    return Drain(elbv2, sleep=clock.sleep).run(event | changes, clock)
+    return Drain(elbv2, ec2 or Ec2(), sleep=clock.sleep).run(event | changes, clock)
 
 
 @pytest.mark.parametrize("kind", ["Create", "Update"])
@@ -154,29 +196,98 @@ def test_at_the_end_of_its_time_it_names_what_is_left() -> None:
     with pytest.raises(LeftoverError) as caught:
         run(elbv2, clock)
     assert str(caught.value) == (
-        "Load balancers that the controller of the EKS cluster kascade made and has not deleted, "
-        f"2 in vpc-1: chat ({chat}); code ({code}). Delete the InferenceEndpointConfig, Ingress or "
-        "Service that each stands for, and the controller deletes it; where there is none any "
-        "more, run aws elbv2 delete-load-balancer --load-balancer-arn ARN. Then delete this stack "
-        "again; docs/deletion.md says how."
+        "The controller of the EKS cluster kascade made these in vpc-1 and has not deleted them. "
+        f"Load balancers, 2: chat ({chat}); code ({code}). Delete the InferenceEndpointConfig, "
+        "Ingress or Service that each load balancer stands for, and the controller deletes it, its "
+        "security groups too; where there is none any more, run aws elbv2 delete-load-balancer "
+        "--load-balancer-arn ARN. Then delete this stack again; docs/deletion.md says how."
     )
     assert 45 < clock.left < 75  # kept for the report
 
 
-def test_a_refused_look_is_no_empty_list() -> None:
-    elbv2 = Elbv2()
+SHARED = "k8s-traffic-kascade-0123456789"
+
+
+def test_the_groups_of_the_cluster_are_waited_for() -> None:
+    """They go after their load balancer, when only the controller can delete them."""
+    clock, ec2 = Clock(), Ec2(looks=4)
+    ec2.add(SHARED)
+    run(Elbv2(), clock, ec2=ec2)
+    assert 840 - clock.left == 4 * 15
+
+
+def test_groups_that_outlive_their_load_balancer_are_waited_for() -> None:
+    clock, elbv2, ec2 = Clock(), Elbv2(looks=2), Ec2(looks=5)
     elbv2.add("chat")
-    elbv2.refuses = "AccessDenied"
+    ec2.add("k8s-default-chat-0123456789")
+    ec2.add(SHARED)
+    run(elbv2, clock, ec2=ec2)
+    assert 840 - clock.left == 5 * 15
+
+
+@pytest.mark.parametrize(
+    "changes", [{"cluster": "another"}, {"cluster": None}, {"vpc": "vpc-of-others"}]
+)
+def test_groups_of_others_are_not_waited_for(changes: dict[str, Any]) -> None:
+    clock, ec2 = Clock(), Ec2()
+    ec2.add(SHARED, **changes)
+    run(Elbv2(), clock, ec2=ec2)
+    assert (clock.left, ec2.looks) == (840, 999)
+
+
+def test_groups_that_are_left_are_named_by_id() -> None:
+    clock, ec2 = Clock(), Ec2()
+    chat, shared = ec2.add("k8s-default-chat-0123456789"), ec2.add(SHARED)
+    with pytest.raises(LeftoverError) as caught:
+        run(Elbv2(), clock, ec2=ec2)
+    assert str(caught.value) == (
+        "The controller of the EKS cluster kascade made these in vpc-1 and has not deleted them. "
+        f"Security groups, 2: k8s-default-chat-0123456789 ({chat}); {SHARED} ({shared}). "
+        "A security group whose Ingresses and load balancers are all gone was forgotten by a "
+        "controller that started anew: take it out of the rules of others, and run aws ec2 "
+        "delete-security-group --group-id ID. Then delete this stack again; docs/deletion.md says "
+        "how."
+    )
+    assert 45 < clock.left < 75
+
+
+@pytest.mark.parametrize("refused", ["elbv2", "ec2"])
+def test_a_refused_look_is_no_empty_list(refused: str) -> None:
+    elbv2, ec2 = Elbv2(), Ec2()
+    elbv2.add("chat")
+    asked: Elbv2 | Ec2 = elbv2 if refused == "elbv2" else ec2
+    asked.refuses = "AccessDenied"
     with pytest.raises(ClientError, match="AccessDenied"):
-        run(elbv2, Clock())
+        run(elbv2, Clock(), ec2=ec2)
 
 
-def test_a_long_list_is_cut() -> None:
-    elbv2 = Elbv2()
+def test_the_groups_are_asked_for_as_ec2_understands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    client = boto3.client("ec2", region_name="us-west-2")
+    pages = [{"SecurityGroups": [], "NextToken": "more"}, {"SecurityGroups": []}]
+    asked = {
+        "Filters": [
+            {"Name": "vpc-id", "Values": [VPC]},
+            {"Name": "tag:elbv2.k8s.aws/cluster", "Values": [CLUSTER]},
+        ]
+    }
+    with Stubber(client) as stubber:
+        stubber.add_response("describe_security_groups", pages[0], asked)
+        stubber.add_response("describe_security_groups", pages[1], asked | {"NextToken": "more"})
+        run(Elbv2(), Clock(), ec2=client)
+        stubber.assert_no_pending_responses()
+
+
+def test_long_lists_are_cut_each_by_itself() -> None:
+    elbv2, ec2 = Elbv2(), Ec2()
     for number in range(100):
         elbv2.add(f"chat-{number}")
+        ec2.add(f"k8s-default-chat-{number}")
     with pytest.raises(LeftoverError) as caught:
-        run(elbv2, Clock())
-    assert len(str(caught.value)) < 4000
-    assert "100 in vpc-1" in str(caught.value)
-    assert str(caught.value).endswith("docs/deletion.md says how.")
+        run(elbv2, Clock(), ec2=ec2)
+    reason = str(caught.value)
+    assert len(reason) < 4000
+    assert "Load balancers, 100: chat-0 (" in reason
+    assert "Security groups, 100: k8s-default-chat-0 (sg-00000000); " in reason
+    assert reason.endswith("docs/deletion.md says how.")

@@ -165,9 +165,12 @@ def test_masters_service_lists_masters_before_they_are_ready(cache: list[Object]
     assert spec["publishNotReadyAddresses"] is True
 
 
-def test_volumes_outlive_the_masters(cache: list[Object]) -> None:
+def test_volumes_outlive_a_master_but_not_the_masters(cache: list[Object]) -> None:
     spec = find(cache, "StatefulSet", "curvine-master")["spec"]
-    assert set(spec["persistentVolumeClaimRetentionPolicy"].values()) == {"Retain"}
+    assert spec["persistentVolumeClaimRetentionPolicy"] == {
+        "whenDeleted": "Delete",
+        "whenScaled": "Retain",
+    }
     assert {claim["spec"]["storageClassName"] for claim in spec["volumeClaimTemplates"]} == {
         "kascade-gp3"
     }

@@ -214,7 +214,7 @@ def test_cache_outranks_engines_and_engines_outrank_the_rest(platform: list[Obje
 def test_storage_class(platform: list[Object]) -> None:
     found = find(platform, "StorageClass", "kascade-gp3")
     assert found["parameters"] == {"type": "gp3", "encrypted": "true"}
-    assert found["reclaimPolicy"] == "Retain"
+    assert found["reclaimPolicy"] == "Delete"
     assert found["volumeBindingMode"] == "WaitForFirstConsumer"
 
 

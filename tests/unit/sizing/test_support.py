@@ -4,10 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kascade import plan_file
 from kascade.catalog.kubernetes import KUBERNETES_VERSIONS, SUPPORT_ENDS
 from tests.unit.config.test_invariants import base, write
+
+ROOT = Path(__file__).parents[3]
 
 
 def planned(tmp_path: Path, version: str) -> tuple[list[str], str]:
@@ -38,6 +41,22 @@ def test_it_says_what_becomes_of_it(tmp_path: Path, version: str, words: str, pr
     (said,), reason = planned(tmp_path, version)
     assert re.search(words, said), said
     assert f"EKS at {price};" in reason
+
+
+@pytest.mark.parametrize("version", ["1.33", "1.34"])
+def test_somebodys_control_plane_is_neither_counted_nor_spoken_of(
+    tmp_path: Path, version: str
+) -> None:
+    config = yaml.safe_load((ROOT / "config" / "existing.yaml").read_text())
+    config["kubernetes"]["version"] = version
+    plan = plan_file(write(tmp_path, config))
+    instances, system = plan.cluster.groups[0], plan.cluster.system_group
+    assert (instances.count, system.instance_type, system.count) == (2, "m7i.xlarge", 2)
+    each = instances.usd_per_hour.value
+    assert plan.usd_per_hour.value == round(2 * each + 2 * 0.2016, 2)
+    assert "EKS at" not in plan.usd_per_hour.reason
+    assert "Not in it: the EKS cluster that is there, NAT" in plan.usd_per_hour.reason
+    assert [w for w in plan.warnings if w.path == ("kubernetes", "version")] == []
 
 
 def test_a_version_with_time_left_is_not_mentioned(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
-"""Wait until a cluster's controller has deleted its load balancers, as a CloudFormation resource.
+"""Wait until a cluster's controller has deleted what it made in EC2, as a CloudFormation resource.
 
 The AWS Load Balancer Controller deletes a load balancer some time after the object that asked for
-it. If the controller goes first, nobody does: the load balancer costs money for ever, and its
-interfaces keep the VPC. So this function, at deletion, waits; and at the end of its time says what
-is left, in words that somebody can act on. It deletes nothing: while it waits the controller is
-still there, and would make again what an object still asks for.
+it, and its security groups after that. If the controller goes first, nobody does: the load balancer
+costs money for ever, and its interfaces and groups keep the VPC. So this function, at deletion,
+waits; and at the end of its time says what is left, in words that somebody can act on. It deletes
+nothing: while it waits the controller is still there, and would make again what an object still
+asks for.
 
 Called by the CDK's provider framework, which reports to CloudFormation.
 """
@@ -28,11 +29,22 @@ PAUSE_SECONDS = 15
 RESERVE_SECONDS = 60
 """Of the function's time, kept back for the report."""
 
-LONGEST_REASON = 3000
-"""CloudFormation cuts off what is longer than 4,096 bytes."""
+LONGEST_LIST = 1400
+"""Of load balancers, and of groups; CloudFormation cuts off what is longer than 4,096 bytes."""
 
 TAG = "elbv2.k8s.aws/cluster"
-"""The controller's own, on all that it makes; its value is the EKS cluster's name."""
+"""The controller's own, on all that it makes; its value is the EKS cluster's name.
+
+On security groups, too: on the one of each load balancer beside the tags of its Ingress
+(kubernetes-sigs/aws-load-balancer-controller, ``pkg/deploy/tracking/provider.go``), and on the one
+that all share, beside ``elbv2.k8s.aws/resource: backend-sg`` (``docs/deploy/security_groups.md``).
+The first goes once the load balancer is gone (``pkg/deploy/ec2/security_group_synthesizer.go``,
+``PostSynthesize``), the second with the last Ingress or Service that needs it, before the
+controller takes its finalizer off that (``controllers/ingress/group_controller.go``;
+``pkg/networking/backend_sg_provider.go``, ``Release``, which tries for two minutes while
+interfaces still use the group). It deletes the shared one by an id that it only keeps in memory:
+a controller that starts anew while its last Ingress goes leaves it.
+"""
 
 ARNS_PER_CALL = 20
 """Most that DescribeTags takes."""
@@ -56,9 +68,12 @@ class Context(Protocol):
 class Drain:
     """One deletion."""
 
-    def __init__(self, elbv2: Any, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Take the client and, for tests, a way to wait."""
+    def __init__(
+        self, elbv2: Any, ec2: Any, *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """Take the clients and, for tests, a way to wait."""
         self._elbv2 = elbv2
+        self._ec2 = ec2
         self._sleep = sleep
 
     def run(self, event: Mapping[str, Any], context: Context) -> dict[str, Any]:
@@ -74,13 +89,28 @@ class Drain:
         return {"PhysicalResourceId": event.get("PhysicalResourceId") or f"balancers-{cluster}"}
 
     def _wait(self, vpc: str, cluster: str, context: Context) -> None:
-        while left := self._balancers(vpc, cluster):
+        while any(left := (self._balancers(vpc, cluster), self._groups(vpc, cluster))):
+            balancers, groups = left
             if context.get_remaining_time_in_millis() < (PAUSE_SECONDS + RESERVE_SECONDS) * 1000:
-                raise LeftoverError(_report(vpc, cluster, left))
-            log.info("%d load balancers of %s are left", len(left), cluster)
+                raise LeftoverError(_report(vpc, cluster, balancers, groups))
+            log.info(
+                "%d load balancers and %d security groups of %s are left",
+                len(balancers),
+                len(groups),
+                cluster,
+            )
             self._sleep(PAUSE_SECONDS)
 
-    def _balancers(self, vpc: str, cluster: str) -> list[dict[str, Any]]:
+    def _groups(self, vpc: str, cluster: str) -> list[str]:
+        filters = [
+            {"Name": "vpc-id", "Values": [vpc]},
+            {"Name": f"tag:{TAG}", "Values": [cluster]},
+        ]
+        pages = self._ec2.get_paginator("describe_security_groups").paginate(Filters=filters)
+        found = [group for page in pages for group in page["SecurityGroups"]]
+        return [f"{group['GroupName']} ({group['GroupId']})" for group in found]
+
+    def _balancers(self, vpc: str, cluster: str) -> list[str]:
         pages = self._elbv2.get_paginator("describe_load_balancers").paginate()
         here = [b for page in pages for b in page["LoadBalancers"] if b.get("VpcId") == vpc]
         arns = [b["LoadBalancerArn"] for b in here]
@@ -90,7 +120,11 @@ class Drain:
             for arn, tags in self._tags(arns[start : start + ARNS_PER_CALL])
             if tags.get(TAG) == cluster
         }
-        return [b for b in here if b["LoadBalancerArn"] in owned]
+        return [
+            f"{b['LoadBalancerName']} ({b['LoadBalancerArn']})"
+            for b in here
+            if b["LoadBalancerArn"] in owned
+        ]
 
     def _tags(self, arns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
         try:
@@ -107,22 +141,36 @@ class Drain:
             yield one["ResourceArn"], {tag["Key"]: tag["Value"] for tag in one["Tags"]}
 
 
-def _report(vpc: str, cluster: str, left: Sequence[Mapping[str, Any]]) -> str:
-    things = "; ".join(f"{b['LoadBalancerName']} ({b['LoadBalancerArn']})" for b in left)
-    text = (
-        f"Load balancers that the controller of the EKS cluster {cluster} made and has not "
-        f"deleted, {len(left)} in {vpc}: {things}"
-    )
-    if len(text) > LONGEST_REASON:
-        text = f"{text[:LONGEST_REASON]}..."
-    return (
-        f"{text}. Delete the InferenceEndpointConfig, Ingress or Service that each stands for, and "
-        "the controller deletes it; where there is none any more, run aws elbv2 "
-        "delete-load-balancer --load-balancer-arn ARN. Then delete this stack again; "
-        "docs/deletion.md says how."
-    )
+def _report(vpc: str, cluster: str, balancers: Sequence[str], groups: Sequence[str]) -> str:
+    said = [
+        f"The controller of the EKS cluster {cluster} made these in {vpc} and has not deleted them",
+        _listed("Load balancers", balancers),
+        _listed("Security groups", groups),
+    ]
+    if balancers:
+        said.append(
+            "Delete the InferenceEndpointConfig, Ingress or Service that each load balancer stands "
+            "for, and the controller deletes it, its security groups too; where there is none any "
+            "more, run aws elbv2 delete-load-balancer --load-balancer-arn ARN"
+        )
+    if groups:
+        said.append(
+            "A security group whose Ingresses and load balancers are all gone was forgotten by a "
+            "controller that started anew: take it out of the rules of others, and run aws ec2 "
+            "delete-security-group --group-id ID"
+        )
+    said.append("Then delete this stack again; docs/deletion.md says how")
+    return ". ".join(part for part in said if part) + "."
+
+
+def _listed(kind: str, things: Sequence[str]) -> str:
+    if not things:
+        return ""
+    text = f"{kind}, {len(things)}: {'; '.join(things)}"
+    return text if len(text) <= LONGEST_LIST else f"{text[:LONGEST_LIST]}.."
 
 
 def on_event(event: Mapping[str, Any], context: Context) -> dict[str, Any]:
     """Lambda's entry point."""
-    return Drain(boto3.client("elbv2", config=_AWS)).run(event, context)
+    elbv2, ec2 = (boto3.client(name, config=_AWS) for name in ("elbv2", "ec2"))
+    return Drain(elbv2, ec2).run(event, context)

@@ -74,8 +74,11 @@ class CurvineMaster(Construct):
                     # Three masters elect a leader among themselves; none can wait for another.
                     "podManagementPolicy": "Parallel",
                     "updateStrategy": {"type": "RollingUpdate"},
+                    # Deleted, the masters take their claims along, and these their volumes. Scaled
+                    # down by hand they keep them: a master that comes back without its own does
+                    # not rejoin. Those claims have this owner by then, so they go with it, too.
                     "persistentVolumeClaimRetentionPolicy": {
-                        "whenDeleted": "Retain",
+                        "whenDeleted": "Delete",
                         "whenScaled": "Retain",
                     },
                     "selector": {"matchLabels": self._selector},
