@@ -1,7 +1,11 @@
-"""Add a HyperPod cluster to a stack of your own: `cdk synth --app "python examples/own_stack.py"`.
+"""Add a HyperPod cluster to a stack of your own.
 
-Put HyperPod's agents and the device plugins into the EKS cluster before its nodes come (in
-Kascade's own deployments that is the chart `platform`).
+HyperPod looks for its agents in EKS while it is being made, so the stack applies them first.
+EKS encrypts with a key of AWS's; `secrets_encryption_key` puts one of yours on top.
+
+After `make synth`, which brings Node and the CDK's command line:
+    .venv/bin/node tools/cdk/node_modules/aws-cdk/bin/cdk synth OwnStack \
+        --app ".venv/bin/python examples/own_stack.py" --output cdk.out/own
 """
 
 import aws_cdk as cdk
@@ -9,25 +13,29 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk.lambda_layer_kubectl_v34 import KubectlV34Layer
 
-from kascade.aws import Capacity, HyperPodCluster, InstanceGroup, Instances
+from kascade.aws import AppliedManifests, Capacity, HyperPodCluster, InstanceGroup, Instances
+from kascade.kube.agents import hyperpod_agents
 
+REGION, TYPES = "us-west-2", ["ml.g6e.8xlarge", "ml.g6e.4xlarge"]
 app = cdk.App()
-stack = cdk.Stack(app, "OwnStack")
+stack = cdk.Stack(app, "OwnStack", env=cdk.Environment(region=REGION))
 vpc = ec2.Vpc(stack, "Vpc", max_azs=2)
+kubectl = eks.KubectlProviderOptions(kubectl_layer=KubectlV34Layer(stack, "Kubectl"))
 cluster = eks.Cluster(
     stack,
     "Eks",
     vpc=vpc,
     version=eks.KubernetesVersion.V1_34,
     default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
-    kubectl_provider_options=eks.KubectlProviderOptions(
-        kubectl_layer=KubectlV34Layer(stack, "Kubectl")
-    ),
+    endpoint_access=eks.EndpointAccess.PRIVATE,
+    cluster_logging=list(eks.ClusterLoggingTypes),
+    kubectl_provider_options=kubectl,
 )
+agents = hyperpod_agents(region=REGION, instance_types=TYPES)
+applied = AppliedManifests(stack, "Agents", cluster=cluster, objects=agents)
 hyperpod = HyperPodCluster(stack, "HyperPod", cluster=cluster, vpc=vpc)
-hyperpod.add_instance_group("gpu", InstanceGroup(instances=Instances.of("ml.g6e.4xlarge"), count=2))
-types = Instances.any_of(["ml.g6e.8xlarge", "ml.g6e.4xlarge"])
-hyperpod.add_instance_group(
-    "spare", InstanceGroup(instances=types, count=2, capacity=Capacity.spot())
-)
+hyperpod.resource.node.add_dependency(applied.barrier)
+hyperpod.add_instance_group("gpu", InstanceGroup(instances=Instances.of(TYPES[1]), count=2))
+spare = InstanceGroup(instances=Instances.any_of(TYPES), count=2, capacity=Capacity.spot())
+hyperpod.add_instance_group("spare", spare)
 app.synth()

@@ -79,12 +79,7 @@ class ClusterStack(KascadeStack):
         )
         hyperpod.resource.node.add_dependency(self.platform.barrier)
         if plan.cluster.autoscaling is not None:
-            KarpenterAutoscaling(
-                self,
-                "Autoscaling",
-                hyperpod=hyperpod.resource,
-                volume_keys=plan.cluster.volume_keys,
-            )
+            KarpenterAutoscaling(self, "Autoscaling", hyperpod=hyperpod)
         if plan.cluster.features is not None and self.eks.issuer_url is not None:
             self.features = FeatureAddons(
                 self,

@@ -123,8 +123,18 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
         "instance_groups[0].capacity.arn",
         r"'mine' is not the ARN of a SageMaker training plan",
     ),
+    "training plan of a type that none reserves": (
+        group(
+            capacity={"kind": "training_plan", "arn": PLAN_ARN.replace("us-east-1", "us-west-2")}
+        ),
+        "instance_groups[0].capacity",
+        r"a plan reserves no ml\.g6e\.4xlarge, but ml\.p4d\.24xlarge, .*; use on_demand or spot",
+    ),
     "training plan of another region": (
-        group(capacity={"kind": "training_plan", "arn": PLAN_ARN}),
+        group(
+            instance_type="ml.p4d.24xlarge",
+            capacity={"kind": "training_plan", "arn": PLAN_ARN},
+        ),
         "instance_groups[0].capacity.arn",
         r"it is of us-east-1, and the deployment in us-west-2",
     ),

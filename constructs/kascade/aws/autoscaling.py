@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from kascade.aws._given import an, refuse, wrong
 from kascade.aws._nag import accept_wildcards
+from kascade.aws.hyperpod import HyperPodCluster
 
 _GRANTED: Final = (
     "CreateGrant",
@@ -22,6 +23,36 @@ _GRANTED: Final = (
     "RetireGrant",
 )
 """What a volume's grant is for (reported: page sagemaker-hyperpod-eks-autoscaling)."""
+
+_CLUSTER: Final = an(
+    HyperPodCluster, "a HyperPodCluster that is made in this app, not its resource"
+)
+
+
+def _mistakes(hyperpod: HyperPodCluster) -> Iterator[str]:
+    """What the pages below sagemaker-hyperpod-eks-autoscaling say does not work."""
+    if hyperpod.settings.node_recovery != "Automatic":
+        yield (
+            f"the cluster's node_recovery is {hyperpod.settings.node_recovery!r}; with autoscaling "
+            "HyperPod has to replace instances itself, so use 'Automatic'"
+        )
+    for name, group in hyperpod.instance_groups.items():
+        where = f"instance group {name!r}"
+        if group.count:
+            yield (
+                f"{where} has a count of {group.count}, and Karpenter's groups begin empty; make "
+                "it 0, and bound the instances in a NodePool"
+            )
+        if group.capacity.kind == "training_plan":
+            yield (
+                f"{where} is of a training plan, whose instances are paid for whether they run or "
+                "not; use on-demand or spot capacity"
+            )
+        if group.deep_health_checks:
+            yield (
+                f"{where} has deep health checks, in whose hours Karpenter adds further instances "
+                "for the pods that wait; leave them out"
+            )
 
 
 def _volumes(keys: Sequence[str]) -> dict[str, iam.PolicyDocument]:
@@ -50,6 +81,8 @@ class KarpenterAutoscaling(Construct):
     While it is on, HyperPod lets nobody change the role of the cluster: this one has no name
     and nothing in it that a change of the configuration would replace.
 
+    Make it when the cluster has all its groups: the rights are on the keys of their volumes.
+
     Attributes:
         role: What HyperPod's Karpenter runs as.
     """
@@ -59,10 +92,23 @@ class KarpenterAutoscaling(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        hyperpod: sagemaker.CfnCluster,
-        volume_keys: Sequence[str] = (),
+        hyperpod: HyperPodCluster,
     ) -> None:
+        """Turn it on.
+
+        Args:
+            scope: Where in the construct tree.
+            construct_id: Under which name.
+            hyperpod: The cluster itself, not its ``resource``.
+
+        Raises:
+            KascadeError: It is no such cluster, or its groups do not begin empty; with every
+                reason.
+        """
         super().__init__(scope, construct_id)
+        refuse(self.node.path, wrong("hyperpod", hyperpod, _CLUSTER))
+        refuse(self.node.path, list(_mistakes(hyperpod)))
+        keys = {key.key_arn for group in hyperpod.instance_groups.values() for key in group.keys}
         # The cluster's id is unknown before it exists, and it is made with this role.
         clusters = cdk.Stack.of(self).format_arn(
             service="sagemaker", resource="cluster", resource_name="*"
@@ -85,7 +131,7 @@ class KarpenterAutoscaling(Construct):
                     ]
                 )
             }
-            | _volumes(volume_keys),
+            | _volumes(sorted(keys)),
         )
         accept_wildcards(
             self.role,
@@ -93,8 +139,4 @@ class KarpenterAutoscaling(Construct):
             "A HyperPod cluster's ARN ends with an id that only exists once it does, and the "
             "cluster is made with this role.",
         )
-        hyperpod.auto_scaling = sagemaker.CfnCluster.ClusterAutoScalingConfigProperty(
-            mode="Enable", auto_scaler_type="Karpenter"
-        )
-        hyperpod.cluster_role = self.role.role_arn
-        hyperpod.node.add_dependency(self.role)
+        hyperpod.scale_with(self.role)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
@@ -47,7 +47,7 @@ class DependenciesRelease(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        cluster: eks.ICluster,
+        cluster: eks.ICluster | eks.Cluster,
         installer: iam.IRole,
         chart: LocalChart,
     ) -> None:
@@ -82,7 +82,7 @@ class DependenciesRelease(Construct):
         self.release = eks.HelmChart(
             self,
             "Chart",
-            cluster=cluster,
+            cluster=cast("eks.ICluster", cluster),
             chart_asset=asset,
             release=_RELEASE,
             namespace=_NAMESPACE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import aws_cdk as cdk
@@ -14,6 +15,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk.lambda_layer_kubectl_v34 import KubectlV34Layer
 from constructs import Construct, IDependable, Node
 
+from kascade.aws._ids import distinct_ids
 from kascade.aws._logs import log_group, log_writing, streams_of
 from kascade.aws._nag import accept, accept_managed_policies, accept_wildcards
 from kascade.aws.network import ServingNetwork
@@ -40,8 +42,16 @@ _SYSTEM_NODE_POLICIES: Final = (
 _EBS_CSI_POLICY: Final = "service-role/AmazonEBSCSIDriverPolicy"
 
 
-def _admin_id(arn: str) -> str:
-    return f"Admin-{arn.partition(':role/')[2].replace('/', '-')}"
+def _admin_ids(arns: Sequence[str]) -> dict[str, str]:
+    """Ids of the administrators' entries.
+
+    EKS has one entry for a role, so a change of an id asks for a second one, which it refuses:
+    a role that takes another's id (see ``distinct_ids``) comes in two deploys, the one that had
+    it taken out in the first.
+    """
+    return distinct_ids(
+        "Admin", {arn: arn.partition(":role/")[2].replace("/", "-") for arn in arns}
+    )
 
 
 class ServingEksCluster(Construct):
@@ -76,8 +86,8 @@ class ServingEksCluster(Construct):
         self.entries: list[IDependable] = []
         if plan.existing is None:
             cluster = self._make_cluster()
-            for arn in plan.admin_role_arns:
-                cluster.grant_cluster_admin(_admin_id(arn), arn)
+            for arn, name in _admin_ids(plan.admin_role_arns).items():
+                cluster.grant_cluster_admin(name, arn)
             self.cluster = cast("eks.ICluster", cluster)
             self.issuer_url = cluster.cluster_open_id_connect_issuer_url
         else:
@@ -180,7 +190,7 @@ class ServingEksCluster(Construct):
         )
         self._tame_kubectl_provider(self.node, handler_log.log_group_name)
         principals = {"KubectlAccess": role.role_arn} | {
-            _admin_id(arn): arn for arn in self._plan.admin_role_arns
+            name: arn for arn, name in _admin_ids(self._plan.admin_role_arns).items()
         }
         return [
             eks.CfnAccessEntry(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
@@ -15,14 +16,27 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct, IValidation
 
 from kascade.aws._execution_role import ExecutionRole
-from kascade.aws._group_property import group_property
-from kascade.aws.instance_group import (
-    MAX_SECURITY_GROUPS,
-    MAX_SUBNETS,
-    NAME,
-    InstanceGroup,
-    mistakes,
+from kascade.aws._given import (
+    TEXT,
+    WHOLE,
+    Kind,
+    an,
+    having,
+    is_token,
+    listed,
+    mapped,
+    one_of,
+    optional,
+    refuse,
+    sift,
+    sift_fields,
+    wrong,
 )
+from kascade.aws._group_checks import mistakes, uncatalogued
+from kascade.aws._group_property import group_property
+from kascade.aws._names import CLUSTER_ARN, NAME
+from kascade.aws._places import of_security_groups, subnets_of
+from kascade.aws.instance_group import InstanceGroup
 from kascade.aws.lifecycle import LifecycleScript, PlainNodes
 from kascade.errors import KascadeError
 
@@ -39,6 +53,7 @@ _READ_ACTIONS: Final = (
     "sagemaker:ListClusterEvents",
     "sagemaker:ListClusterNodes",
 )
+_NAMES: Final = "use 1 to 63 letters, digits and inner hyphens"
 _CONTAINER_INSIGHTS: Final = "ContainerInsights"
 
 
@@ -54,6 +69,26 @@ class HyperPodSettings:
 
     node_recovery: Literal["Automatic", "None"] = "Automatic"
     tiered_storage_percentage: int | None = None
+
+
+_SETTINGS: Final[Mapping[str, Kind]] = {
+    "node_recovery": one_of("Automatic", "None"),
+    "tiered_storage_percentage": optional(WHOLE),
+}
+_INSTANCE_GROUP: Final = an(InstanceGroup, "an InstanceGroup(instances=..., count=...)")
+_SECURITY_GROUPS: Final = listed(
+    having("a security group of aws_ec2", "security_group_id"), "a list of security groups"
+)
+_ARGUMENTS: Final[Mapping[str, Kind]] = {
+    "cluster": having("an EKS cluster of aws_eks_v2 or aws_eks", "cluster_arn", "cluster_name"),
+    "vpc": having("a VPC of aws_ec2", "vpc_id", "private_subnets"),
+    "vpc_subnets": optional(an(ec2.SubnetSelection, "an ec2.SubnetSelection")),
+    "security_groups": optional(_SECURITY_GROUPS),
+    "lifecycle": optional(an(LifecycleScript, "a LifecycleScript")),
+    "cluster_name": optional(TEXT),
+    "settings": optional(an(HyperPodSettings, "HyperPodSettings(...)")),
+    "instance_groups": optional(mapped(_INSTANCE_GROUP, "a dict of InstanceGroups by name")),
+}
 
 
 class EksCluster(Protocol):
@@ -144,7 +179,7 @@ class _Cluster(Construct):
     def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
         """Allow actions on this cluster, such as ``sagemaker:BatchRebootClusterNodes``."""
         return iam.Grant.add_to_principal(
-            grantee=grantee, actions=list(actions), resource_arns=[self.cluster_arn], scope=self
+            grantee=grantee, actions=list(actions), resource_arns=[self.cluster_arn]
         )
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -266,20 +301,47 @@ class HyperPodCluster(_Cluster):
             KascadeError: HyperPod would refuse it; with every reason.
         """
         super().__init__(scope, construct_id)
-        self._vpc = vpc
+        given = {
+            "cluster": cluster,
+            "vpc": vpc,
+            "vpc_subnets": vpc_subnets,
+            "security_groups": security_groups,
+            "lifecycle": lifecycle,
+            "cluster_name": cluster_name,
+            "settings": settings,
+            "instance_groups": instance_groups,
+        }
+        sound, found = sift(given, _ARGUMENTS, {})
+        self._vpc: ec2.IVpc = sound["vpc"]
+        self._settings: HyperPodSettings = sound["settings"] or HyperPodSettings()
+        self._name = sound["cluster_name"]
+        if self._name is None:
+            self._name = cdk.Names.unique_resource_name(self, max_length=63, separator="-")
+        self._groups: dict[str, sagemaker.CfnCluster.ClusterInstanceGroupProperty] = {}
+        self._members: dict[str, InstanceGroup] = {}
+        self._scaled = False
+        found += self._mistakes()
+        subnet_ids: list[str] = []
+        if self._vpc is not None and sound["vpc_subnets"] is vpc_subnets:
+            subnet_ids, texts = subnets_of(self._vpc, vpc_subnets)
+            found += texts
+        eks_group: str | None = None
+        if sound["security_groups"] is not None:
+            found += of_security_groups(sound["security_groups"], least=1)
+        elif security_groups is None and sound["cluster"] is not None:
+            eks_group, texts = _group_of(cluster)
+            found += texts
+        for name, group in (sound["instance_groups"] or {}).items():
+            where = f"instance group {name!r}: "
+            found += [where + text for text in self._group_mistakes(name, group)]
+        refuse(self.node.path, found)
         self._eks_name = cluster.cluster_name
-        self._settings = settings or HyperPodSettings()
-        self._name = cluster_name or cdk.Names.unique_resource_name(
-            self, max_length=63, separator="-"
-        )
-        subnet_ids = self._subnet_ids(vpc_subnets)
         rules: list[Construct] = []
         if security_groups is None:
-            group, rules = self._own_security_group(cluster)
-            security_groups = [group]
+            own, rules = self._own_security_group(eks_group or "")
+            security_groups = [own]
         self._security_groups = list(security_groups)
         self._connections = ec2.Connections(security_groups=self._security_groups)
-        _refuse(self.node.path, self._mistakes(subnet_ids))
         self.lifecycle = lifecycle or self._own_lifecycle()
         self.execution_role = ExecutionRole(
             self,
@@ -290,7 +352,6 @@ class HyperPodCluster(_Cluster):
             security_group_ids=[g.security_group_id for g in self._security_groups],
             bucket=self.lifecycle.bucket,
         )
-        self._groups: dict[str, sagemaker.CfnCluster.ClusterInstanceGroupProperty] = {}
         self.resource = self._make_resource(cluster.cluster_arn, subnet_ids)
         self.resource.node.add_dependency(
             self.execution_role, self.lifecycle.bucket, self.lifecycle.upload, *rules
@@ -319,7 +380,31 @@ class HyperPodCluster(_Cluster):
             cluster_name: Its name.
             eks_cluster_name: Name of the EKS cluster below it, for metrics.
             security_groups: Of its nodes, for ``connections``.
+
+        Raises:
+            KascadeError: No cluster can be called so; with every reason.
         """
+        kinds = {
+            "cluster_arn": TEXT,
+            "cluster_name": TEXT,
+            "eks_cluster_name": optional(TEXT),
+            "security_groups": _SECURITY_GROUPS,
+        }
+        given = {
+            "cluster_arn": cluster_arn,
+            "cluster_name": cluster_name,
+            "eks_cluster_name": eks_cluster_name,
+            "security_groups": security_groups,
+        }
+        _, found = sift(given, kinds, {})
+        if not wrong("", cluster_arn, TEXT) and not _is(CLUSTER_ARN, cluster_arn):
+            example = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdef123456"
+            found.append(f"cluster_arn is {cluster_arn!r}; HyperPod writes them like {example}")
+        if not wrong("", cluster_name, TEXT) and not _is(NAME, cluster_name):
+            found.append(f"cluster_name is {cluster_name!r}; {_NAMES}")
+        if eks_cluster_name == "":
+            found.append("eks_cluster_name is ''; give the name, or leave it out")
+        refuse(construct_id, found)
         return _ImportedCluster(
             scope,
             construct_id,
@@ -339,20 +424,23 @@ class HyperPodCluster(_Cluster):
         Raises:
             KascadeError: HyperPod would refuse it; with every reason.
         """
-        found = list(mistakes(name, group))
-        if name in self._groups:
-            found.append(f"there is a group {name!r} already; give each its own name")
-        if len(self._groups) >= _MAX_GROUPS:
-            found.append(f"it would be group {len(self._groups) + 1}; a cluster has {_MAX_GROUPS}")
+        where = f"{self.node.path}, instance group {name!r}"
+        refuse(where, wrong("the group", group, _INSTANCE_GROUP))
+        refuse(where, self._group_mistakes(name, group))
         subnet_ids: list[str] = []
         if group.vpc_subnets is not None:
-            subnet_ids = self._subnet_ids(group.vpc_subnets)
-            found += _of_subnets(subnet_ids)
-        _refuse(f"{self.node.path}, instance group {name!r}", found)
+            subnet_ids, _ = subnets_of(self._vpc, group.vpc_subnets)
+        if unknown := uncatalogued(group):
+            cdk.Annotations.of(self).add_warning_v2(
+                "kascade:efa",
+                f"instance group {name!r} asks for {group.network_interface}, and the catalog "
+                f"does not know whether {', '.join(unknown)} has it; HyperPod refuses it if not",
+            )
         own = list(group.security_groups) or self._security_groups
         override = _vpc_config(subnet_ids, own) if subnet_ids else None
         self.execution_role.admit_places(subnet_ids, [g.security_group_id for g in own])
         self.execution_role.admit_keys(group.keys)
+        self._members[name] = group
         self._groups[name] = group_property(
             name,
             group,
@@ -362,6 +450,29 @@ class HyperPodCluster(_Cluster):
             vpc_config=override,
         )
         self.resource.instance_groups = list(self._groups.values())
+
+    @property
+    def instance_groups(self) -> Mapping[str, InstanceGroup]:
+        """Its groups by name, in the order they were added."""
+        return dict(self._members)
+
+    def scale_with(self, role: iam.IRole) -> None:
+        """Let HyperPod's Karpenter fill the groups; none can be added afterwards.
+
+        Args:
+            role: What it runs as; ``KarpenterAutoscaling`` makes it.
+        """
+        self.resource.auto_scaling = sagemaker.CfnCluster.ClusterAutoScalingConfigProperty(
+            mode="Enable", auto_scaler_type="Karpenter"
+        )
+        self.resource.cluster_role = role.role_arn
+        self.resource.node.add_dependency(role)
+        self._scaled = True
+
+    @property
+    def settings(self) -> HyperPodSettings:
+        """What its groups share."""
+        return self._settings
 
     def _make_resource(self, eks_arn: str, subnet_ids: list[str]) -> sagemaker.CfnCluster:
         percentage = self._settings.tiered_storage_percentage
@@ -385,32 +496,13 @@ class HyperPodCluster(_Cluster):
             ),
         )
 
-    def _subnet_ids(self, selection: ec2.SubnetSelection | None) -> list[str]:
-        if selection is None:
-            inside = self._vpc.private_subnets or self._vpc.isolated_subnets
-            return [subnet.subnet_id for subnet in inside]
-        if selection.subnets is not None:
-            return [subnet.subnet_id for subnet in selection.subnets]
-        chosen = self._vpc.select_subnets(
-            availability_zones=selection.availability_zones,
-            one_per_az=selection.one_per_az,
-            subnet_filters=selection.subnet_filters,
-            subnet_group_name=selection.subnet_group_name,
-            subnet_type=selection.subnet_type,
-        )
-        return list(chosen.subnet_ids)
-
-    def _mistakes(self, subnet_ids: list[str]) -> list[str]:
-        found = _of_subnets(subnet_ids)
-        if not cdk.Token.is_unresolved(self._name) and not NAME.fullmatch(self._name):
-            found.append(
-                f"{self._name!r} cannot name a HyperPod cluster; use 1 to 63 letters, digits and "
-                "inner hyphens"
-            )
-        count = len(self._security_groups)
-        if not 1 <= count <= MAX_SECURITY_GROUPS:
-            found.append(f"{count} security groups; HyperPod takes 1 to {MAX_SECURITY_GROUPS}")
-        percentage = self._settings.tiered_storage_percentage
+    def _mistakes(self) -> list[str]:
+        found: list[str] = []
+        if not _is(NAME, self._name):
+            found.append(f"{self._name!r} cannot name a HyperPod cluster; {_NAMES}")
+        settings, texts = sift_fields(self._settings, _SETTINGS, {}, "settings.")
+        found += texts
+        percentage = settings.tiered_storage_percentage
         if percentage is not None and not MIN_TIERED_PERCENTAGE <= percentage <= _MAX_PERCENTAGE:
             found.append(
                 f"tiered_storage_percentage is {percentage}; HyperPod takes "
@@ -418,16 +510,22 @@ class HyperPodCluster(_Cluster):
             )
         return found
 
-    def _own_security_group(self, cluster: EksCluster) -> tuple[ec2.SecurityGroup, list[Construct]]:
-        try:
-            eks_group = cluster.cluster_security_group.security_group_id
-        except RuntimeError as error:
-            message = (
-                f"{self.node.path}: the EKS cluster was imported without its security group, "
-                "which the nodes must reach; give security_groups here, or "
-                "cluster_security_group_id there"
+    def _group_mistakes(self, name: str, given: InstanceGroup) -> list[str]:
+        group, found = mistakes(name, given, cdk.Stack.of(self).region)
+        if name in self._groups:
+            found.append(f"there is a group {name!r} already; give each its own name")
+        if len(self._groups) >= _MAX_GROUPS:
+            found.append(f"it would be group {len(self._groups) + 1}; a cluster has {_MAX_GROUPS}")
+        if self._scaled:
+            found.append(
+                "the groups are Karpenter's already; add them all before KarpenterAutoscaling"
             )
-            raise KascadeError(message) from error
+        if group.vpc_subnets is not None and self._vpc is not None:
+            found += subnets_of(self._vpc, group.vpc_subnets)[1]
+        found += of_security_groups(group.security_groups)
+        return found
+
+    def _own_security_group(self, eks_group: str) -> tuple[ec2.SecurityGroup, list[Construct]]:
         group = ec2.SecurityGroup(
             self,
             "SecurityGroup",
@@ -494,14 +592,18 @@ def _vpc_config(
     )
 
 
-def _of_subnets(subnet_ids: Sequence[str]) -> list[str]:
-    if 1 <= len(subnet_ids) <= MAX_SUBNETS:
-        return []
-    selected = f"vpc_subnets selects {len(subnet_ids)} subnets"
-    return [f"{selected}; HyperPod takes 1 to {MAX_SUBNETS}, none of them public"]
+def _is(pattern: re.Pattern[str], value: str) -> bool:
+    """Whether a text is written so; a token may be."""
+    return is_token(value) or pattern.fullmatch(value) is not None
 
 
-def _refuse(where: str, found: Sequence[str]) -> None:
-    if found:
-        count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
-        raise KascadeError("\n".join([f"{where}: {count}", *(f"  {text}" for text in found)]))
+def _group_of(cluster: EksCluster) -> tuple[str | None, list[str]]:
+    """Return the security group of EKS, or why there is none."""
+    try:
+        return cluster.cluster_security_group.security_group_id, []
+    except (AttributeError, RuntimeError):  # the CDK's own, where it was imported without
+        message = (
+            "the EKS cluster was imported without its security group, which the nodes must reach; "
+            "give security_groups here, or cluster_security_group_id there"
+        )
+        return None, [message]

@@ -10,6 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from kascade.aws._ids import distinct_ids
 from kascade.aws._nag import accept
 from kascade.aws.eks import ServingEksCluster
 from kascade.aws.hyperpod import HyperPodCluster, HyperPodSettings
@@ -65,15 +66,10 @@ def planned_cluster(
         "which is longer: the plan warns of what is in neither.",
     )
     updates = _updates(cluster, plan.software_updates)
-    arns = {
-        arn
-        for group in plan.groups
-        for arn in (group.volume_kms_key_arn, group.root_volume_kms_key_arn)
-        if arn is not None
-    }
+    names = {arn: arn.rpartition("/")[2] for arn in plan.volume_keys}
     keys = {
-        arn: kms.Key.from_key_arn(cluster, f"Key-{arn.rpartition('/')[2]}", arn)
-        for arn in sorted(arns)
+        arn: kms.Key.from_key_arn(cluster, key_id, arn)
+        for arn, key_id in distinct_ids("Key", names).items()
     }
     for group in plan.groups:
         subnets = None
@@ -132,7 +128,9 @@ def _updates(scope: Construct, plan: SoftwareUpdatesPlan | None) -> SoftwareUpda
         batch=batch(plan.batch_size),
         wait=cdk.Duration.seconds(plan.wait_seconds),
         rollback_alarms=[
-            cloudwatch.Alarm.from_alarm_name(scope, f"Alarm-{name}", name)
-            for name in plan.rollback_alarms
+            cloudwatch.Alarm.from_alarm_name(scope, alarm_id, name)
+            for name, alarm_id in distinct_ids(
+                "Alarm", {name: name for name in plan.rollback_alarms}
+            ).items()
         ],
     )

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Self
+from typing import Literal, Self, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
-
-from kascade.catalog.instances import INSTANCES
-
-MAX_SECURITY_GROUPS: Final = 5
-MAX_SUBNETS: Final = 16
-_MAX_TYPES: Final = 20
-_MAX_COUNT: Final = 6758
-_MAX_STORAGE: Final = 4
-_MAX_ALARMS: Final = 10
-_MAX_WAIT_SECONDS: Final = 3600
-_MAX_VOLUME_GIB: Final = 16384
-"""Limits of AWS::SageMaker::Cluster in CloudFormation's registry."""
-
-NAME: Final = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}")
-_TYPE: Final = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9]+")
-_ACCELERATED: Final = re.compile(r"ml\.(g[0-9]|gr[0-9]|p[0-9]|trn)")
-_CRON: Final = re.compile(r"cron\(\S+( \S+){5}\)")
-_CHECKS: Final = ("InstanceStress", "InstanceConnectivity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +32,10 @@ class Instances:
     @classmethod
     def any_of(cls, instance_types: Sequence[str]) -> Self:
         """Whichever of up to 20 types HyperPod can get; the order is the preference."""
-        return cls(tuple(instance_types), is_choice=True)
+        if isinstance(instance_types, list):
+            instance_types = tuple(instance_types)
+        # Anything else stays what it is, for the group's checks: a string falls into letters here.
+        return cls(cast("tuple[str, ...]", instance_types), is_choice=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,96 +176,3 @@ class InstanceGroup:
     def keys(self) -> tuple[kms.IKey, ...]:
         """Keys that its nodes' volumes are encrypted with."""
         return tuple(key for key in (self.volume_key, self.root_volume_key) if key is not None)
-
-
-def mistakes(name: str, group: InstanceGroup) -> Iterator[str]:
-    """Say everything that HyperPod would refuse in a group, a sentence each."""
-    if not NAME.fullmatch(name):
-        yield (
-            f"{name!r} cannot name an instance group; use 1 to 63 letters, digits and inner hyphens"
-        )
-    yield from _of_instances(group.instances)
-    yield from _of_counts(group)
-    yield from _of_nodes(group)
-    yield from _of_storage(group)
-    if group.software_updates is not None:
-        yield from _of_updates(group.software_updates)
-
-
-def _of_instances(instances: Instances) -> Iterator[str]:
-    count = len(instances.types)
-    if not 1 <= count <= _MAX_TYPES:
-        yield f"any_of got {count} types; HyperPod takes 1 to {_MAX_TYPES}"
-    for name in dict.fromkeys(instances.types):
-        if instances.types.count(name) > 1:
-            yield f"any_of names {name} twice; the order is a preference, so name each type once"
-        if not _TYPE.fullmatch(name):
-            yield f"{name!r} is no HyperPod type; they are written like ml.g6e.4xlarge"
-
-
-def _of_counts(group: InstanceGroup) -> Iterator[str]:
-    if not 0 <= group.count <= _MAX_COUNT:
-        yield f"count is {group.count}; HyperPod takes 0 to {_MAX_COUNT}"
-    if group.min_count is not None and not 0 <= group.min_count <= group.count:
-        yield (
-            f"min_count is {group.min_count}, which is not between 0 and the {group.count} "
-            "instances of the group; lower it or raise count"
-        )
-
-
-def _of_nodes(group: InstanceGroup) -> Iterator[str]:
-    types = group.instances.types
-    if group.threads_per_core not in {1, 2}:
-        yield f"threads_per_core is {group.threads_per_core}; allowed: 1 or 2"
-    without = [name for name in types if name in INSTANCES and not INSTANCES[name].efa_interfaces]
-    if group.network_interface in {"efa", "efa-only"} and without:
-        yield (
-            f"network_interface is {group.network_interface}, but {', '.join(without)} has no "
-            "Elastic Fabric Adapter; leave it out, or choose sizes that have one"
-        )
-    if group.network_interface not in {None, "efa", "efa-only"}:
-        yield f"network_interface is {group.network_interface!r}; allowed: 'efa' or 'efa-only'"
-    unknown = [check for check in group.deep_health_checks if check not in _CHECKS]
-    if unknown:
-        yield f"deep health check {', '.join(unknown)}; allowed: {' and '.join(_CHECKS)}"
-    plain = [name for name in types if not _ACCELERATED.match(name)]
-    if group.deep_health_checks and plain:
-        yield (
-            f"deep health checks test GPUs, and {', '.join(plain)} has none; leave the checks out"
-        )
-    if group.deep_health_checks and group.taints:
-        yield (
-            "deep health checks run as pods that tolerate no taint of yours, so the nodes would "
-            "never pass them; leave out taints or deep_health_checks"
-        )
-    if group.security_groups and group.vpc_subnets is None:
-        yield "security_groups need vpc_subnets beside them, since HyperPod takes both or neither"
-    if len(group.security_groups) > MAX_SECURITY_GROUPS:
-        yield (
-            f"{len(group.security_groups)} security groups; HyperPod takes {MAX_SECURITY_GROUPS}"
-        )
-
-
-def _of_storage(group: InstanceGroup) -> Iterator[str]:
-    if group.volume_gib is not None and not 1 <= group.volume_gib <= _MAX_VOLUME_GIB:
-        yield f"volume_gib is {group.volume_gib}; HyperPod takes 1 to {_MAX_VOLUME_GIB}"
-    if group.volume_gib is None and group.volume_key is not None:
-        yield "volume_key is given, but no volume; give volume_gib, or leave the key out"
-    count = (group.volume_gib is not None) + (group.root_volume_key is not None)
-    count += len(group.file_systems)
-    if count > _MAX_STORAGE:
-        yield f"{count} volumes and file systems; HyperPod takes {_MAX_STORAGE} in all"
-
-
-def _of_updates(updates: SoftwareUpdates) -> Iterator[str]:
-    batch = updates.batch
-    if not _CRON.fullmatch(updates.schedule):
-        yield f"{updates.schedule!r} is no schedule such as cron(0 3 ? * SUN *)"
-    if batch.kind == "CAPACITY_PERCENTAGE" and not 1 <= batch.value <= 100:  # noqa: PLR2004
-        yield f"a batch of {batch.value} percent; allowed: 1 to 100"
-    if batch.kind == "INSTANCE_COUNT" and batch.value < 1:
-        yield f"a batch of {batch.value} nodes; it must be 1 at least"
-    if updates.wait.to_seconds() > _MAX_WAIT_SECONDS:
-        yield f"a wait of {updates.wait.to_seconds():g} seconds; allowed: {_MAX_WAIT_SECONDS}"
-    if len(updates.rollback_alarms) > _MAX_ALARMS:
-        yield f"{len(updates.rollback_alarms)} rollback alarms; HyperPod takes {_MAX_ALARMS}"

@@ -99,11 +99,11 @@ class AppliedManifests(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        cluster: eks.ICluster,
+        cluster: eks.ICluster | eks.Cluster,
         objects: Sequence[KubernetesObject],
     ) -> None:
         super().__init__(scope, construct_id)
-        self._cluster = cluster
+        self._cluster = cast("eks.ICluster", cluster)
         check_stack_size(construct_id, {construct_id: objects})
         waves: dict[str, list[eks.KubernetesManifest]] = {name: [] for name in _WAVES}
         jobs: list[eks.KubernetesObjectValue] = []
@@ -117,7 +117,7 @@ class AppliedManifests(Construct):
                 )
                 raise ManifestError(msg)
             seen.add(name)
-            manifest = self._apply(name, item, cluster)
+            manifest = self._apply(name, item)
             waves[_wave(item)].append(manifest)
             if item["kind"] == "Job":
                 jobs.append(self._watch_job(name, item))
@@ -157,9 +157,7 @@ class AppliedManifests(Construct):
             timeout=_JOB_TIMEOUT,
         )
 
-    def _apply(
-        self, name: str, item: KubernetesObject, cluster: eks.ICluster
-    ) -> eks.KubernetesManifest:
+    def _apply(self, name: str, item: KubernetesObject) -> eks.KubernetesManifest:
         lines = manifest_lines(item)
         if (size := sum(map(len, lines))) > MAX_MANIFEST_BYTES:
             msg = (
@@ -170,7 +168,7 @@ class AppliedManifests(Construct):
         manifest = eks.KubernetesManifest(
             self,
             name,
-            cluster=cluster,
+            cluster=self._cluster,
             manifest=[item],
             overwrite=True,  # a create that failed half-way is repeated, not refused
             prune=False,  # or a label would be added to each object

@@ -20,6 +20,26 @@ The newest copy of the page ends at 1.35, an older one at 1.34.
 
 DEFAULT_KUBERNETES_VERSION: Final = "1.34"
 
+OWN_LABEL_DOMAINS: Final = (
+    "kubernetes.io",
+    "k8s.io",
+    "sagemaker.amazonaws.com",
+    "eks.amazonaws.com",
+)
+"""Domains of the node labels that Kubernetes or HyperPod set; placement relies on them."""
+
+
+def owner_of(label: str) -> str | None:
+    """Return the domain of a label that is none of ours to set.
+
+    >>> owner_of("node.kubernetes.io/instance-type"), owner_of("example.com/team"), owner_of("team")
+    ('node.kubernetes.io', None, None)
+    """
+    domain = label.rpartition("/")[0]
+    own = any(f".{domain}".endswith(f".{known}") for known in OWN_LABEL_DOMAINS)
+    return domain if own else None
+
+
 SUPPORT_AS_OF: Final = "2026-11-30"
 """The day on which the dates below were compared with the calendar. No plan asks a clock, or the
 same file would give another plan tomorrow."""

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
 from kascade.catalog.instances import INSTANCES
-from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
+from kascade.catalog.kubernetes import KUBERNETES_VERSIONS, owner_of
 from kascade.catalog.models import MODELS
 from kascade.catalog.operator import MAX_NAME_AND_NAMESPACE, OPERATOR_REGIONS
 from kascade.catalog.regions import REGIONS
@@ -105,8 +105,6 @@ _RESERVED_MODEL_ENDINGS = (
 RESERVED_TENANT_PREFIX = "kascade-"
 """Begins the names of tenants of our own, such as the one that `kascade verify` asks as."""
 
-_OWN_LABELS = ("kubernetes.io", "k8s.io", "sagemaker.amazonaws.com", "eks.amazonaws.com")
-
 
 def _near(value: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(value, list(known), n=3, cutoff=0.5)
@@ -190,8 +188,8 @@ def _group_keys(config: ServingConfig) -> Iterator[Problem]:
         keys: list[tuple[str, ConfigPath]] = [(key, ("labels", key)) for key in group.labels]
         keys += [(taint.key, ("taints", n, "key")) for n, taint in enumerate(group.taints)]
         for key, inside in keys:
-            owner = key.rpartition("/")[0]
-            if any(owner == own or owner.endswith(f".{own}") for own in _OWN_LABELS):
+            owner = owner_of(key)
+            if owner is not None:
                 yield Problem(
                     path=(*place, *inside),
                     message=f"{inside[0]} of {owner} are set by Kubernetes or HyperPod, and "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kascade.catalog.instances import INSTANCES, InstanceType
+from kascade.catalog.training_plans import RESERVABLE_TYPES
 from kascade.config.model import InstanceGroupConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem, format_path
 from kascade.units import counted
@@ -23,6 +24,7 @@ def check_groups(config: ServingConfig) -> Iterator[Problem]:
         yield from _counts(group, path)
         yield from _adapters(group, path)
         yield from _checked_nodes(group, path)
+        yield from _reserved(group, path)
         yield from _regions_of(config, group, path)
         yield from _read_by_the_operator(config, index, path)
     yield from _shared(config)
@@ -101,6 +103,17 @@ def _checked_nodes(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Pro
             message="HyperPod's deep health checks run as pods that tolerate no taint of yours, "
             "so the nodes would never pass them; leave out taints or deep_health_checks",
             also_reads=((*path, "deep_health_checks"),),
+        )
+
+
+def _reserved(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
+    others = [name for name in group.types if name not in RESERVABLE_TYPES]
+    if group.capacity.kind == "training_plan" and others:
+        yield Problem(
+            path=(*path, "capacity"),
+            message=f"got training_plan, and a plan reserves no {' or '.join(others)}, but "
+            f"{', '.join(RESERVABLE_TYPES)}; use on_demand or spot, or one of these types",
+            also_reads=((*path, group.types_field),),
         )
 
 

@@ -12,9 +12,16 @@ from kascade.catalog.regions import HEALTH_AGENT_TAG
 from kascade.kube._labels import INSTANCE_GROUP_LABEL
 from kascade.kube._pods import in_group
 from kascade.sizing.plan import AutoscalingPlan, NodePoolPlan
-from tests.unit.aws.builders import Synthesis, make_cluster_plan, make_plan, synthesize
+from tests.unit.aws.builders import (
+    Synthesis,
+    make_cluster_plan,
+    make_group,
+    make_plan,
+    synthesize,
+)
 from tests.unit.aws.test_stacks import needs
 
+KEY = "arn:aws:kms:us-west-2:111122223333:key/0123-abcd"
 POOL = NodePoolPlan(
     group="gpu",
     instance_types=("ml.g6e.12xlarge",),
@@ -29,7 +36,8 @@ POOL = NodePoolPlan(
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
-    cluster = make_cluster_plan(autoscaling=AutoscalingPlan(pools=(POOL,)))
+    groups = (make_group(), make_group("more", zone="us-west-2b", volume_kms_key_arn=KEY))
+    cluster = make_cluster_plan(groups=groups, autoscaling=AutoscalingPlan(pools=(POOL,)))
     return synthesize(tmp_path_factory.mktemp("autoscaling"), make_plan(cluster=cluster))
 
 
@@ -61,8 +69,10 @@ def test_the_role_may_add_and_remove_nodes_and_no_more(made: Synthesis) -> None:
         for name, resource in made.resources("cluster", "AWS::IAM::Role").items()
         if name.startswith("Autoscaling")
     )
-    (policy,) = role["Policies"]
-    (statement,) = policy["PolicyDocument"]["Statement"]
+    nodes, volumes = role["Policies"]
+    for statement in volumes["PolicyDocument"]["Statement"]:
+        assert statement["Resource"] == KEY
+    (statement,) = nodes["PolicyDocument"]["Statement"]
     assert statement["Action"] == [
         "sagemaker:BatchAddClusterNodes",
         "sagemaker:BatchDeleteClusterNodes",

@@ -27,9 +27,11 @@ from kascade.aws import (
 )
 from kascade.errors import KascadeError
 
-ARN = "arn:aws:eks:us-west-2:111122223333:cluster/theirs"
 KEY = "arn:aws:kms:us-west-2:111122223333:key/0123-abcd"
 PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/mine"
+LUSTRE = "fs-0123456789abcdef0.fsx.us-west-2.amazonaws.com"
+ZFS = "fs-0123456789abcdef1.fsx.us-west-2.amazonaws.com"
+IMPORTED = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdef123456"
 ONE = Instances.of("ml.g6e.4xlarge")
 
 
@@ -138,7 +140,9 @@ def test_capacity_is_one_of_three() -> None:
     spot = rendered(capacity=Capacity.spot())
     assert spot["CapacityRequirements"] == {"Spot": {}}
     assert "TrainingPlanArn" not in spot
-    planned = rendered(capacity=Capacity.training_plan(PLAN))
+    planned = rendered(
+        instances=Instances.of("ml.p4d.24xlarge"), capacity=Capacity.training_plan(PLAN)
+    )
     assert planned["TrainingPlanArn"] == PLAN
     assert "CapacityRequirements" not in planned
 
@@ -169,8 +173,8 @@ def test_volumes_have_keys_and_the_root_volume_no_size() -> None:
                 volume_key=key,
                 root_volume_key=key,
                 file_systems=[
-                    FsxLustre(dns_name="fs.example", mount_name="x", mount_path="/fsx"),
-                    FsxOpenZfs(dns_name="zfs.example"),
+                    FsxLustre(dns_name=LUSTRE, mount_name="x", mount_path="/fsx"),
+                    FsxOpenZfs(dns_name=ZFS),
                 ],
             )
         }
@@ -179,8 +183,8 @@ def test_volumes_have_keys_and_the_root_volume_no_size() -> None:
     assert group["InstanceStorageConfigs"] == [
         {"EbsVolumeConfig": {"VolumeSizeInGB": 300, "VolumeKmsKeyId": KEY}},
         {"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": KEY}},
-        {"FsxLustreConfig": {"DnsName": "fs.example", "MountName": "x", "MountPath": "/fsx"}},
-        {"FsxOpenZfsConfig": {"DnsName": "zfs.example"}},
+        {"FsxLustreConfig": {"DnsName": LUSTRE, "MountName": "x", "MountPath": "/fsx"}},
+        {"FsxOpenZfsConfig": {"DnsName": ZFS}},
     ]
     stack.template().has_resource_properties(
         "AWS::IAM::Role",
@@ -297,7 +301,7 @@ GRANTS: dict[str, tuple[Callable[[Any, iam.Role], object], set[str]]] = {
 @pytest.mark.parametrize("name", GRANTS)
 def test_a_grant_names_this_cluster_alone(name: str, imported: bool) -> None:
     stack = Stranger()
-    arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdef123456"
+    arn = IMPORTED
     cluster: Any = (
         HyperPodCluster.from_hyperpod_cluster_attributes(
             stack, "Known", cluster_arn=arn, cluster_name="known"
@@ -335,7 +339,7 @@ def test_metrics_are_those_of_the_eks_cluster() -> None:
     assert metric.statistic == "Maximum"
     assert cluster.metric("x", namespace="Mine").namespace == "Mine"
     imported = HyperPodCluster.from_hyperpod_cluster_attributes(
-        stack, "Known", cluster_arn=ARN, cluster_name="known"
+        stack, "Known", cluster_arn=IMPORTED, cluster_name="known"
     )
     with pytest.raises(KascadeError, match="give eks_cluster_name"):
         imported.metric("cluster_node_count")
@@ -423,7 +427,11 @@ WRONG_GROUPS: dict[str, tuple[str, dict[str, Any], str]] = {
     "a volume of nothing": ("a", {"volume_gib": 0}, "volume_gib is 0; HyperPod takes 1 to 16384"),
     "five file systems": (
         "a",
-        {"file_systems": [FsxOpenZfs(dns_name=f"{n}.example") for n in range(5)]},
+        {
+            "file_systems": [
+                FsxOpenZfs(dns_name=f"fs-0000000{n}.example", mount_path=f"/{n}") for n in range(5)
+            ]
+        },
         "6 volumes and file systems; HyperPod takes 4 in all",
     ),
     "no schedule": (

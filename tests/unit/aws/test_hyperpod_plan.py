@@ -74,6 +74,7 @@ def test_reserved_groups_keys_threads_and_adapters(tmp_path: Path) -> None:
     synthesis = synthesize(
         tmp_path,
         make_group(
+            instance_type="ml.p4d.24xlarge",
             capacity="training_plan",
             training_plan_arn=arn,
             threads_per_core=1,

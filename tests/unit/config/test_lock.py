@@ -245,3 +245,8 @@ def test_a_broken_field_is_not_reported_twice(config: Path) -> None:
     edit(config, name="Not A Name")
     (sentence,) = sentences(config)
     assert "cannot name cloud resources" in sentence
+
+
+def test_the_page_on_upgrades_names_all_that_is_fixed() -> None:
+    page = (ROOT / "docs" / "upgrades.md").read_text()
+    assert [path for path in map(format_path, FIXED) if f"`{path}`" not in page] == []

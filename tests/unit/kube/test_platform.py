@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from kascade.errors import KascadeError
+from kascade.kube.agents import hyperpod_agents
 from kascade.sizing.plan import ServingPlan
 from tests.unit.kube.rendered import Object, find, of_kind, pod
 
@@ -214,3 +216,36 @@ def test_storage_class(platform: list[Object]) -> None:
     assert found["parameters"] == {"type": "gp3", "encrypted": "true"}
     assert found["reclaimPolicy"] == "Delete"
     assert found["volumeBindingMode"] == "WaitForFirstConsumer"
+
+
+def test_a_strangers_cluster_gets_the_same_agents(
+    plan: ServingPlan, platform: list[Object]
+) -> None:
+    types = types_of(find(platform, "DaemonSet", "nvidia-device-plugin"))
+    theirs = hyperpod_agents(
+        region=plan.region, instance_types=types, taint_keys=plan.platform.taint_keys
+    )
+    assert all(item in platform for item in theirs)
+    assert {item["kind"] for item in theirs} >= {"Namespace", "DaemonSet", "ClusterRole"}
+    # What is left out is this project's own: its namespaces with their policies, and its classes.
+    own = {(i["kind"], i["metadata"]["name"]) for i in platform if i not in theirs}
+    assert {kind for kind, _ in own} <= {
+        "Namespace",
+        "NetworkPolicy",
+        "PriorityClass",
+        "StorageClass",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"instance_types": ["ml.m7i.large"]}, "'ml.m7i.large' is not in the catalog"),
+        ({"instance_types": []}, "instance_types is empty; name the types of all groups"),
+        ({"region": "us-west-9"}, "for region 'us-west-9'"),
+    ],
+)
+def test_an_agent_that_nobody_could_place_is_refused(given: dict[str, Any], sentence: str) -> None:
+    arguments = {"region": "us-west-2", "instance_types": ["ml.g6e.4xlarge"]} | given
+    with pytest.raises(KascadeError, match=sentence):
+        hyperpod_agents(**arguments)
