@@ -14,7 +14,6 @@ import cdk8s
 
 from k8s.charts import build_charts, manifest_app
 from kascade import KascadeError, ServingPlan, plan_file
-from kascade.aws.assembly import REPORTED_HERE, in_sentences, synthesize, take_its_place
 from kascade.aws.dependencies import LocalChart
 from kascade.aws.removal import ALLOW_DESTROY, keep_or_destroy
 from kascade.aws.timeouts import bound_custom_resources
@@ -28,6 +27,7 @@ from stacks.cluster import ClusterStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
 from stacks.serving import ServingStack
+from tools.assembly import REPORTED_HERE, in_sentences, synthesize, take_its_place
 
 DEFAULT_CONFIG = "config/default.yaml"
 DIST = Path("dist")

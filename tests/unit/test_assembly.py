@@ -6,7 +6,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_sns as sns
 
-from kascade.aws.assembly import RefusedTemplatesError, in_sentences, synthesize, take_its_place
+from tools.assembly import RefusedTemplatesError, in_sentences, synthesize, take_its_place
 
 
 def test_an_error_of_the_cdk_is_a_sentence(tmp_path: Path) -> None:
