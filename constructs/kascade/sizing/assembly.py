@@ -56,6 +56,10 @@ SYSTEM_USD_PER_HOUR: Final = MappingProxyType(
     {"m7i.xlarge": 0.2016, "m5.xlarge": 0.192, "m5.2xlarge": 0.384}
 )
 
+_OF_THE_CLUSTER: Final = ("vpc-cni", "kube-proxy", "coredns")
+"""Every pod of a cluster hangs on these. Of somebody's cluster they are its owner's, whatever is
+there: EKS's add-on, a chart or Cilium."""
+
 ROUTER_BASE_MIB: Final = 256
 
 ROUTER_TREE_MIB: Final = 288
@@ -190,7 +194,7 @@ def _cluster(
             addon
             for addon in _addons(config.kubernetes.version, s3_driver=_s3_driver(draft))
             if config.kubernetes.existing is None
-            or addon.name not in config.kubernetes.existing.addons
+            or addon.name not in (*_OF_THE_CLUSTER, *config.kubernetes.existing.addons)
         ),
         system_group=SystemGroupPlan(
             instance_type=system.instance_type,
