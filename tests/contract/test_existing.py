@@ -26,6 +26,7 @@ NAMES = sorted(path.stem for path in OTHERS.glob("*.yaml"))
 MADE = {
     "existing-vpc": {"AWS::EKS::Cluster", "AWS::SageMaker::Cluster"},
     "existing-eks": {"AWS::SageMaker::Cluster"},
+    "existing-ranges": {"AWS::EKS::Cluster", "AWS::SageMaker::Cluster"},
 }
 """What of the three clusters and networks is still made."""
 

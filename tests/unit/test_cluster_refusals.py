@@ -8,6 +8,7 @@ import pytest
 
 from kascade import plan_file
 from tests.unit.config.test_invariants import Edit, base, both, group, problems_of, top, write
+from tests.unit.config.test_zone_offerings import answer, save
 
 
 def types(*names: str, **changes: object) -> Edit:
@@ -152,6 +153,11 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
         "instance_groups[0].zone",
         r"'us-west-2c' is not among this deployment's zones.*add it to `zones`",
     ),
+    "zone without the type": (
+        both(top(zone_offerings="offerings.json"), group(zone="us-west-2b")),
+        "instance_groups[0].zone",
+        r"ml\.g6e\.4xlarge is not offered in us-west-2b.*name us-west-2a of `zones`",
+    ),
     "six security groups": (
         hyperpod(security_group_ids=[f"sg-0000000{n}" for n in range(5)]),
         "hyperpod.security_group_ids",
@@ -180,7 +186,7 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
     "updates at no time": (
         hyperpod(software_updates={"schedule": "sundays"}),
         "hyperpod.software_updates.schedule",
-        r"'sundays' is not a schedule such as cron\(0 3",
+        r"'sundays' is not a schedule that HyperPod takes, such as cron\(0 3",
     ),
     "updates that wait two hours": (
         hyperpod(software_updates={"wait_seconds": 7200}),
@@ -193,6 +199,7 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
 def sentences(folder: Path, edit: Edit) -> list[str]:
     config = base()
     edit(config)
+    save(folder, answer({"m7i.xlarge": "ab", "g6e.4xlarge": "a"}))
     return problems_of(write(folder, config))
 
 

@@ -110,7 +110,8 @@ class ManagedGrafana(Construct):
             description="HTTPS from inside the VPC to Managed Grafana",
             allow_all_outbound=False,
         )
-        group.add_ingress_rule(ec2.Peer.ipv4(network.vpc_cidr), _HTTPS, "HTTPS from inside the VPC")
+        for cidr in network.vpc_cidrs:
+            group.add_ingress_rule(ec2.Peer.ipv4(cidr), _HTTPS, "HTTPS from inside the VPC")
         if network.nat_gateways == 0 and "grafana" not in network.interface_endpoints:
             self._add_endpoint(
                 "Api", "grafana", vpc, inside, group

@@ -82,6 +82,7 @@ class ServingNetwork(Construct):
             self,
             "Vpc",
             vpc_id=existing.vpc_id,
+            # The CDK takes one range; rules here go by the plan's `vpc_cidrs`.
             vpc_cidr_block=plan.vpc_cidr,
             availability_zones=list(plan.zones),
             private_subnet_ids=list(existing.private_subnet_ids),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kascade.catalog.karpenter import OWN_LABELS
+from kascade.catalog.karpenter import MIN_HEALTH_AGENT, OWN_LABELS, agent_number
 from kascade.config.model import InstanceGroupConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem
 
@@ -31,6 +31,18 @@ def check_autoscaling(config: ServingConfig) -> Iterator[Problem]:
             path=("cache", "l2", "kind"),
             message="got curvine, which keeps blocks on the NVMe of instances that Karpenter takes "
             "away; use directory, managed or none, or leave hyperpod.autoscaling out",
+            also_reads=(_MODE,),
+        )
+    agent = config.images.health_agent
+    number = agent_number(agent.rpartition(":")[2]) if agent and "@" not in agent else ()
+    # A tag of yours that is no number of AWS's says nothing.
+    if len(number) == len(agent_number(MIN_HEALTH_AGENT)) and number < agent_number(
+        MIN_HEALTH_AGENT
+    ):
+        yield Problem(
+            path=("images", "health_agent"),
+            message=f"{agent} is older than {MIN_HEALTH_AGENT}, the first that autoscaling works "
+            "with; take a newer one, or leave hyperpod.autoscaling out",
             also_reads=(_MODE,),
         )
     for index, group in enumerate(config.instance_groups):
@@ -73,11 +85,13 @@ def _group(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
             "which Karpenter adds further instances for the pods that wait. Leave them out",
             also_reads=(_MODE,),
         )
-    for key in group.labels:
+    keys: list[tuple[str, ConfigPath]] = [(key, ("labels", key)) for key in group.labels]
+    keys += [(taint.key, ("taints", place, "key")) for place, taint in enumerate(group.taints)]
+    for key, inside in keys:
         domain = key.rpartition("/")[0]
         if any(f".{domain}".endswith(f".{own}") for own in OWN_LABELS):
             yield Problem(
-                path=(*path, "labels", key),
-                message=f"labels of {domain} are Karpenter's own; use another domain",
+                path=(*path, *inside),
+                message=f"{inside[0]} of {domain} are Karpenter's own; use another domain",
                 also_reads=(_MODE,),
             )

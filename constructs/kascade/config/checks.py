@@ -23,6 +23,7 @@ from kascade.config.model import (
     OperatorConfig,
     ServingConfig,
 )
+from kascade.config.ranges import check_ranges
 from kascade.config.references import check_references
 from kascade.errors import ConfigPath, Problem, format_path
 from kascade.units import counted
@@ -54,6 +55,7 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
         *check_references(config),
         *check_addons(config),
         *check_existing(config),
+        *check_ranges(config),
         *check_autoscaling(config),
         *_unsealed_tenants(config),
         *_settings(config),
@@ -61,10 +63,24 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
 
 
 _RESERVED_NAMES = frozenset(
-    {"default", "aws-hyperpod", "cert-manager", "hyperpod-inference-system", "kyverno", "mount-s3"}
+    {
+        "amazon-cloudwatch",
+        "amazon-guardduty",
+        "aws-hyperpod",
+        "cert-manager",
+        "default",
+        "hyperpod-inference-system",
+        "hyperpod-observability",
+        "keda",
+        "kubeflow",
+        "kueue-system",
+        "kyverno",
+        "mount-s3",
+        "mpi-operator",
+    }
 )
-"""Namespaces that are not ours: HyperPod's, Kyverno's, those of HyperPod's inference add-on, and
-the one of Mountpoint's pods; `kube-...` are Kubernetes' own."""
+"""Namespaces that are not ours: those of HyperPod, its add-ons and its chart, of Kyverno, of AWS's
+own agents and of Mountpoint's pods; `kube-...` are Kubernetes' own."""
 
 _RESERVED_MODEL_NAMES = frozenset(
     {"default", "default-deny", "allow-dns", "kascade-cache-keys", "kascade-janitor"}
@@ -118,9 +134,16 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
     )
     yield from _twice([model.name for model in config.models], ("models",), "name", "model name")
     yield from _twice(config.zones, ("zones",), "", "zone")
+    kubernetes = config.kubernetes
+    yield from _twice(kubernetes.admin_role_arns, ("kubernetes", "admin_role_arns"), "", "role")
     yield from _twice(
-        config.kubernetes.admin_role_arns, ("kubernetes", "admin_role_arns"), "", "role"
+        kubernetes.public_access_cidrs, ("kubernetes", "public_access_cidrs"), "", "network"
     )
+    if kubernetes.existing is not None:
+        there = ("kubernetes", "existing", "addons")
+        yield from _twice(kubernetes.existing.addons, there, "", "add-on")
+    yield from _tags(config)
+    yield from _group_keys(config)
     if config.name in _RESERVED_NAMES or config.name.startswith("kube-"):
         yield Problem(
             path=("name",),
@@ -135,19 +158,6 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
                 message=f"{model.name!r} would collide with objects of another model or a policy; "
                 f"choose a name that does not end with {', '.join(_RESERVED_MODEL_ENDINGS)}",
             )
-    for index, group in enumerate(config.instance_groups):
-        place: ConfigPath = ("instance_groups", index)
-        taints = [f"{taint.key}:{taint.effect}" for taint in group.taints]
-        yield from _twice(taints, (*place, "taints"), "", "taint")
-        yield from _twice(group.deep_health_checks, (*place, "deep_health_checks"), "", "check")
-        for key in group.labels:
-            owner = key.rpartition("/")[0]
-            if any(owner == own or owner.endswith(f".{own}") for own in _OWN_LABELS):
-                yield Problem(
-                    path=(*place, "labels", key),
-                    message=f"labels of {owner} are set by Kubernetes or HyperPod, and placement "
-                    "relies on them; use a prefix of your own",
-                )
     groups = [group.name for group in config.instance_groups]
     reads = tuple(("instance_groups", index, "name") for index in range(len(groups)))
     for index, model in enumerate(config.models):
@@ -165,6 +175,38 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
                 message=f"there is no group {model.instance_group!r}; the groups are "
                 f"{', '.join(groups)}",
                 also_reads=reads,
+            )
+
+
+def _group_keys(config: ServingConfig) -> Iterator[Problem]:
+    """Labels, taints and checks of groups."""
+    for index, group in enumerate(config.instance_groups):
+        place: ConfigPath = ("instance_groups", index)
+        taints = [f"{taint.key}:{taint.effect}" for taint in group.taints]
+        yield from _twice(taints, (*place, "taints"), "", "taint")
+        yield from _twice(group.deep_health_checks, (*place, "deep_health_checks"), "", "check")
+        keys: list[tuple[str, ConfigPath]] = [(key, ("labels", key)) for key in group.labels]
+        keys += [(taint.key, ("taints", n, "key")) for n, taint in enumerate(group.taints)]
+        for key, inside in keys:
+            owner = key.rpartition("/")[0]
+            if any(owner == own or owner.endswith(f".{own}") for own in _OWN_LABELS):
+                yield Problem(
+                    path=(*place, *inside),
+                    message=f"{inside[0]} of {owner} are set by Kubernetes or HyperPod, and "
+                    "placement relies on them; use a prefix of your own",
+                )
+
+
+def _tags(config: ServingConfig) -> Iterator[Problem]:
+    """IAM takes no two keys that differ in nothing but case (aws/aws-cdk issue 26253)."""
+    first: dict[str, str] = {}
+    for key in config.tags:
+        other = first.setdefault(key.lower(), key)
+        if other != key:
+            yield Problem(
+                path=("tags", key),
+                message=f"{key!r} and {other!r} differ in case alone, and IAM takes them for one "
+                "key; keep one of them",
             )
 
 

@@ -104,7 +104,7 @@ def _of_the_vpc(config: ServingConfig, vpc: ExistingVpcConfig) -> Iterator[Probl
                 f"({', '.join(config.zones)}); give one for each, in their order",
                 also_reads=(("zones",),),
             )
-        yield from _of_subnets(path, subnets, config.network.vpc_cidr)
+        yield from _of_subnets(path, subnets, config.network.cidrs)
     if vpc.collector_subnets and not config.observability.enabled:
         yield Problem(
             path=(*_VPC, "collector_subnets"),
@@ -115,16 +115,17 @@ def _of_the_vpc(config: ServingConfig, vpc: ExistingVpcConfig) -> Iterator[Probl
 
 
 def _of_subnets(
-    path: ConfigPath, subnets: Sequence[SubnetConfig], vpc_cidr: str
+    path: ConfigPath, subnets: Sequence[SubnetConfig], cidrs: Sequence[str]
 ) -> Iterator[Problem]:
-    whole = ipaddress.IPv4Network(vpc_cidr)
+    ranges = [ipaddress.IPv4Network(cidr) for cidr in cidrs]
     for index, subnet in enumerate(subnets):
-        if not ipaddress.IPv4Network(subnet.cidr).subnet_of(whole):
+        network = ipaddress.IPv4Network(subnet.cidr)
+        if not any(network.subnet_of(whole) for whole in ranges):
             yield Problem(
                 path=(*path, index, "cidr"),
-                message=f"{subnet.cidr} is not in {vpc_cidr}; give in network.vpc_cidr the range "
-                "of the VPC that holds its subnets",
-                also_reads=(("network", "vpc_cidr"),),
+                message=f"{subnet.cidr} is not in {' or '.join(cidrs)}; give in network.vpc_cidr "
+                "the range of the VPC, and any further ones in network.existing.further_cidrs",
+                also_reads=(("network", "vpc_cidr"), (*_VPC, "further_cidrs")),
             )
 
 

@@ -149,6 +149,13 @@ def _shared(config: ServingConfig) -> Iterator[Problem]:
             message="batch_count is given, too, and HyperPod takes one of the two; leave one out",
             also_reads=(("hyperpod", "software_updates", "batch_count"),),
         )
+    alarms = updates.rollback_alarms if updates is not None else ()
+    for place, name in enumerate(alarms):
+        if name in alarms[:place]:
+            yield Problem(
+                path=("hyperpod", "software_updates", "rollback_alarms", place),
+                message=f"{name!r} stands twice; name each alarm once",
+            )
     groups = config.hyperpod.security_group_ids
     for place, name in enumerate(groups):
         if name in groups[:place]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,9 @@ from kascade.config.dependencies import DependenciesChart, read_dependencies_cha
 from kascade.config.lock import Lock, check_lock, lock_path, parse_lock
 from kascade.config.messages import parse
 from kascade.config.model import ServingConfig
-from kascade.config.reading import UnreadableError, parse_yaml, read_text
+from kascade.config.reading import UnreadableError, parse_yaml, read_json_beside, read_text
+from kascade.config.zone_offerings import MAX_FILE_BYTES as MAX_OFFERINGS_BYTES
+from kascade.config.zone_offerings import ZoneOfferings, parse_zone_offerings
 from kascade.errors import ConfigPath, InvalidConfigError, Problem
 
 
@@ -27,6 +28,7 @@ class LoadedConfig:
             ``problems`` is not empty this is the file without its broken parts, good only for
             finding further mistakes.
         local_models: Facts read from the ``config_json`` files, by model name.
+        zone_offerings: What the file of that name says, or None.
         problems: Every mistake found so far.
         lines: Line of each path.
         broken: Paths that ``config`` lacks because of a problem.
@@ -41,6 +43,7 @@ class LoadedConfig:
     lines: Mapping[ConfigPath, int]
     broken: tuple[ConfigPath, ...]
     origins: Mapping[ConfigPath, tuple[int, ...]]
+    zone_offerings: ZoneOfferings | None = None
     dependencies_chart: DependenciesChart | None = None
 
     def add(self, found: Iterable[Problem]) -> LoadedConfig:
@@ -114,15 +117,17 @@ def read_config(path: Path) -> LoadedConfig:
     if parsed.config is None:
         return loaded
     local_models, model_problems = _read_model_files(parsed.config, path.parent)
+    zone_offerings, offering_problems = _read_zone_offerings(parsed.config, path.parent)
     chart, chart_problems = read_dependencies_chart(parsed.config, path.parent)
-    loaded = loaded.add((*model_problems, *chart_problems, *check_config(parsed.config)))
+    file_problems = (*model_problems, *offering_problems)
+    loaded = loaded.add((*file_problems, *chart_problems, *check_config(parsed.config)))
     loaded = loaded.add(_read_lock_problems(parsed.config, lock_path(path)))
-    unknown = tuple(problem.path for problem in model_problems)
     return replace(
         loaded,
         local_models=local_models,
+        zone_offerings=zone_offerings,
         dependencies_chart=chart,
-        broken=(*loaded.broken, *unknown),
+        broken=(*loaded.broken, *(problem.path for problem in file_problems)),
     )
 
 
@@ -135,12 +140,17 @@ def read_lock(path: Path) -> Lock:
     if not path.exists() and not path.is_symlink():
         return {}
     try:
-        content, _, doubles = parse_yaml(read_text(path, "lock file"))
+        text = read_text(path, "lock file")
+        if not text.strip():
+            raise UnreadableError("it is empty")
+        content, _, doubles = parse_yaml(text)
         if doubles:
             raise UnreadableError(doubles[0].message, doubles[0].line)
         return parse_lock(content)
     except (UnreadableError, ValueError) as error:
-        message = f"this is no lock of a deployment: {error}. Restore it from the repository"
+        line = getattr(error, "line", None)
+        place = "" if line is None else f"line {line}: "
+        message = f"this is no lock of a deployment: {place}{error}. Restore it from the repository"
         raise InvalidConfigError(str(path), [Problem(path=(), message=message)]) from None
 
 
@@ -181,22 +191,32 @@ def _read_model_files(
             continue
         path = ("models", index, "config_json")
         try:
-            text = read_text(
-                folder / model.config_json,
-                "Hugging Face config.json",
-                base="the folder of the configuration file",
-            )
-            content = json.loads(text)
+            content = read_json_beside(folder, model.config_json, "Hugging Face config.json")
             if not isinstance(content, dict):
                 msg = f"{model.config_json} holds no JSON object; give a Hugging Face config.json"
                 raise UnreadableError(msg)
             facts[model.name] = facts_from_hf_config(model.model, content)
-        except json.JSONDecodeError as error:
-            msg = f"{model.config_json} is not valid JSON: {error.msg} in its line {error.lineno}"
-            problems.append(Problem(path=path, message=msg))
-        except RecursionError:
-            msg = f"{model.config_json} is nested too deeply for a Hugging Face config.json"
-            problems.append(Problem(path=path, message=msg))
         except (UnreadableError, ValueError) as error:
             problems.append(Problem(path=path, message=str(error)))
     return facts, problems
+
+
+def _read_zone_offerings(
+    config: ServingConfig, folder: Path
+) -> tuple[ZoneOfferings | None, list[Problem]]:
+    name = config.zone_offerings
+    if name is None:
+        return None, []
+    try:
+        if Path(name).is_absolute():
+            msg = (
+                f"{name!r} is an absolute path, which another machine does not have; keep the file "
+                "beside this one and give its path from here"
+            )
+            raise UnreadableError(msg)
+        content = read_json_beside(
+            folder, name, "list of instance type offerings", max_bytes=MAX_OFFERINGS_BYTES
+        )
+        return parse_zone_offerings(content, source=name, region=config.region), []
+    except (UnreadableError, ValueError) as error:
+        return None, [Problem(path=("zone_offerings",), message=str(error))]

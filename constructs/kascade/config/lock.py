@@ -170,10 +170,11 @@ def lock_text(config: ServingConfig, before: Lock) -> str:
         config: The configuration, which ``check_lock`` has nothing against.
         before: The lock so far. Its values stay, also those that no longer matter, such as the
             masters of a pool that was switched off: their volumes outlive it. Zones that were
-            added since are locked, too.
+            added since, with their subnets, are locked, too.
     """
     now = locked_values(config)
-    values = {**now, **before, "zones": now["zones"]}
+    grown = {field: now[field] for field in ("zones", "network.existing")}
+    values = {**now, **before, **grown}
     ordered = {field: values[field] for field in map(format_path, FIXED) if field in values}
     return _HEADER + yaml.safe_dump(ordered, sort_keys=False, default_flow_style=None)
 

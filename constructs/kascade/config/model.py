@@ -13,11 +13,15 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from kascade.catalog.kubernetes import DEFAULT_KUBERNETES_VERSION
+from kascade.catalog.schedules import SCHEDULE, SCHEDULE_WORDS
 
 _MAX_NAME = 20
 MAX_MODEL_NAME = 32
 _LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
-_ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}", re.ASCII)
+_ROLE_ARN = re.compile(
+    r"arn:aws:iam::[0-9]{12}:role/(?!aws-service-role/)([\w+=,.@-]{1,128}/){0,8}[\w+=,.@-]{1,64}",
+    re.ASCII,
+)
 _IMAGE = re.compile(
     r"[a-z0-9]+([._-]+[a-z0-9]+)*(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
     r"(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
@@ -26,7 +30,8 @@ _IMAGE = re.compile(
 _SUBDOMAIN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
 _NAME_PART = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 _LABEL_VALUE = re.compile(rf"({_NAME_PART})?")
-_LABEL_KEY = re.compile(rf"({_SUBDOMAIN}/)?{_NAME_PART}")
+_FULL_LABEL_VALUE = re.compile(_NAME_PART)
+_LABEL_KEY = re.compile(rf"(?![^/]{{254}})({_SUBDOMAIN}/)?{_NAME_PART}")
 _SECRET = re.compile(_SUBDOMAIN)
 _MODEL_ID = re.compile(
     r"(?!.*(--|\.\.))[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII
@@ -36,33 +41,50 @@ _REVISION = re.compile(r"[0-9a-f]{40}")
 _STEP = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}"
 _INNER_PATH = re.compile(rf"{_STEP}(/{_STEP}){{0,5}}")
 _HOST_PATH = re.compile(rf"(/{_STEP}){{1,6}}")
-_TAG_KEY = re.compile(r"(?!aws:)[\w .:/=+@-]{1,128}", re.ASCII)
+_TAG_KEY = re.compile(r"(?![aA][wW][sS]:)(?=.*\S)[\w .:/=+@-]{1,128}", re.ASCII)
 _TAG_VALUE = re.compile(r"[\w .:/=+@-]{0,256}", re.ASCII)
 _ENDPOINT = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}")
-_S3_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[\w.=+/-]{0,400})?", re.ASCII)
+_S3_URI = re.compile(
+    r"(?!.*\.\.)s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[\w.=+/-]{0,400})?", re.ASCII
+)
 _CERTIFICATE = re.compile(r"arn:aws:acm:[a-z0-9-]+:[0-9]{12}:certificate/[a-fA-F0-9-]+")
-_CHART_REPOSITORY = re.compile(r"https://[a-z0-9.-]+(:[0-9]{1,5})?(/[\w.~-]+)*/?", re.ASCII)
-_REGISTRY = re.compile(r"[a-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9._-]+)*")
+_CHART_REPOSITORY = re.compile(
+    rf"(?!.*\.\.)https://{_SUBDOMAIN}(:[0-9]{{1,5}})?(/[\w.~-]+)*/?", re.ASCII
+)
+_REGISTRY = re.compile(rf"(?!.*\.\.){_SUBDOMAIN}(:[0-9]{{1,5}})?(/[a-z0-9._-]+)*")
 _GRAFANA_VERSION = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _IP_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 _OTHER_BUCKETS = ("--x-s3", "-s3alias", "--ol-s3", ".mrap", "--table-s3")
 _FOLDERS = re.compile(r"(?!\.)[\w.=+-]{1,200}(/(?!\.)[\w.=+-]{1,200}){0,9}", re.ASCII)
-_KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}")
-_SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
-_VPC = re.compile(r"vpc-[0-9a-f]{8,17}")
+_KEY_ARN = re.compile(r"arn:aws:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}")
+_SUBNET = re.compile(r"subnet-[0-9a-f]{8}([0-9a-f]{9})?")
+_VPC = re.compile(r"vpc-[0-9a-f]{8}([0-9a-f]{9})?")
 _EKS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _ADDON = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
-_HYPERPOD_ARN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:cluster/[a-z0-9]{12}")
+_HYPERPOD_ARN = re.compile(r"arn:aws:sagemaker:[a-z0-9-]+:[0-9]{12}:cluster/[a-z0-9]{12}")
 _GROUP_ID = re.compile(r"sg-[0-9a-f]{8}([0-9a-f]{9})?")
 _TRAINING_PLAN = re.compile(
-    r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]{1,63}"
+    r"arn:aws:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]{1,63}"
 )
-_CRON = re.compile(r"cron\([\w,*?/# -]{9,200}\)", re.ASCII)
-_ALARM = re.compile(r"(?!\s).{1,255}(?<!\s)")
-_AMP_WORKSPACE = re.compile(
-    r"arn:aws[a-z-]*:aps:[a-z0-9-]+:[0-9]{12}:workspace/ws-[A-Za-z0-9-]{1,64}"
+_ALARM = re.compile(r"(?!\s|arn:).{1,255}(?<!\s)")
+_AMP_WORKSPACE = re.compile(r"arn:aws:aps:[a-z0-9-]+:[0-9]{12}:workspace/ws-[A-Za-z0-9-]{1,64}")
+_NOT_INTERNET = (
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "224.0.0.0/3",
 )
+"""Private, shared, local, multicast and reserved addresses (RFC 6890)."""
+_LARGEST_RANGE, _SMALLEST_RANGE = 16, 28
+"""Prefix lengths of a VPC's IPv4 ranges (VPC user guide, "VPC CIDR blocks")."""
+
+_MOST_RANGES = 50
+"""Ranges that AWS's quota may be raised to (VPC user guide, "Amazon VPC quotas")."""
+
 _VPC_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
 
@@ -90,11 +112,29 @@ def _matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
 
 
 def _cidr(value: str) -> str:
+    """One way of writing it, since what comes here goes on to AWS and Kubernetes as it is."""
     try:
-        ipaddress.IPv4Network(value)
+        network = ipaddress.IPv4Network(value, strict=False)
     except ValueError as error:
         msg = f"{value!r} is not an IPv4 network such as 10.0.0.0/16 ({error})"
         raise ValueError(msg) from None
+    if "/" not in value:
+        msg = f"{value!r} has no prefix length; write {value}/24 or whatever it is ({network}: one)"
+        raise ValueError(msg)
+    if str(network) != value:
+        msg = f"{value!r} is the network {network}; write it so"
+        raise ValueError(msg)
+    return value
+
+
+def _public_cidr(value: str) -> str:
+    network = ipaddress.IPv4Network(_cidr(value))
+    if any(network.subnet_of(ipaddress.IPv4Network(known)) for known in _NOT_INTERNET):
+        msg = (
+            f"{value!r} is not a range of the internet, and who stands in the VPC needs no entry; "
+            "leave it out, or give the addresses that your network shows outside"
+        )
+        raise ValueError(msg)
     return value
 
 
@@ -126,10 +166,10 @@ def _folders(value: str) -> str:
     return value
 
 
-def _vpc_cidr(value: str) -> str:
+def _range_of_a_vpc(value: str, *, smallest: int, whose: str) -> str:
     network = ipaddress.IPv4Network(_cidr(value))
-    if not 16 <= network.prefixlen <= 20:  # noqa: PLR2004  (VPC limits: /16; below /20 no room for pods)
-        msg = f"{value!r} is a /{network.prefixlen}; a VPC here takes /16 to /20"
+    if not _LARGEST_RANGE <= network.prefixlen <= smallest:
+        msg = f"{value!r} is a /{network.prefixlen}; {whose} takes /{_LARGEST_RANGE} to /{smallest}"
         raise ValueError(msg)
     if not any(network.subnet_of(ipaddress.IPv4Network(known)) for known in _VPC_RANGES):
         msg = f"{value!r} is not in the private ranges {', '.join(_VPC_RANGES)}"
@@ -137,18 +177,48 @@ def _vpc_cidr(value: str) -> str:
     return value
 
 
+def _vpc_cidr(value: str) -> str:
+    # Below /20 no room for pods.
+    return _range_of_a_vpc(value, smallest=20, whose="a VPC here")
+
+
+def _further_cidr(value: str) -> str:
+    return _range_of_a_vpc(value, smallest=_SMALLEST_RANGE, whose="a range of a VPC")
+
+
 Whole = Annotated[int, Field(strict=True)]
 Switch = Annotated[bool, Field(strict=True)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
-RoleArn = Annotated[str, _matching(_ROLE_ARN, "the ARN of an IAM role")]
+PublicCidr = Annotated[str, AfterValidator(_public_cidr)]
+RoleArn = Annotated[
+    str,
+    _matching(
+        _ROLE_ARN,
+        "the ARN of an IAM role (arn:aws:iam::ACCOUNT:role/NAME, not a service-linked one)",
+    ),
+]
 ImageReference = Annotated[
     str, _matching(_IMAGE, "an image reference (repository:tag or repository@sha256:digest)")
 ]
-LabelKey = Annotated[str, _matching(_LABEL_KEY, "a Kubernetes label key")]
+LabelKey = Annotated[
+    str,
+    _matching(
+        _LABEL_KEY,
+        "a Kubernetes label key (a name of at most 63 letters, digits, dots, dashes or _, and "
+        "before it, if any, a domain in lower case and a slash)",
+    ),
+]
 LabelValue = Annotated[
     str,
     _matching(
         _LABEL_VALUE, "a Kubernetes label value (at most 63 letters, digits, dots, dashes or _)"
+    ),
+]
+GroupLabelValue = Annotated[
+    str,
+    _matching(
+        _FULL_LABEL_VALUE,
+        "a label value that HyperPod takes (1 to 63 letters, digits, dots, dashes or _)",
     ),
 ]
 ClaimName = Annotated[str, _matching(_SECRET, "the name of a PersistentVolumeClaim")]
@@ -292,13 +362,15 @@ class KubernetesConfig(Block):
         default=DEFAULT_KUBERNETES_VERSION,
         description="Kubernetes version, in quotes. HyperPod documents 1.30 to 1.35.",
     )
-    public_access_cidrs: tuple[Cidr, ...] = Field(
+    public_access_cidrs: tuple[PublicCidr, ...] = Field(
         default=(),
+        max_length=40,
         description="Networks that may reach the EKS API from the internet. Empty keeps the API "
         "private to the VPC.",
     )
     admin_role_arns: tuple[RoleArn, ...] = Field(
         default=(),
+        max_length=50,
         description="IAM roles that become cluster administrators. Empty leaves only the "
         "deployment's own kubectl role.",
     )
@@ -348,6 +420,12 @@ class ExistingVpcConfig(Block):
         description="Subnets of the metrics collector, likewise. Without them it gets the private "
         "ones, and then every address in these may read the pods' metrics.",
     )
+    further_cidrs: tuple[Annotated[str, AfterValidator(_further_cidr)], ...] = Field(
+        default=(),
+        max_length=_MOST_RANGES - 1,
+        description="All other ranges of the VPC, beside `vpc_cidr`: /16 to /28 each, also those "
+        "that hold none of these subnets.",
+    )
 
 
 class NetworkConfig(Block):
@@ -355,8 +433,8 @@ class NetworkConfig(Block):
 
     existing: ExistingVpcConfig | None = Field(
         default=None,
-        description="A VPC that is there already. `vpc_cidr` then is the range of it that holds "
-        "these subnets.",
+        description="A VPC that is there already. `vpc_cidr` then is its range; if it has several, "
+        "one of them.",
     )
 
     vpc_cidr: Annotated[str, AfterValidator(_vpc_cidr)] = Field(
@@ -372,6 +450,11 @@ class NetworkConfig(Block):
     flow_log_retention_days: LogRetention = Field(
         default=30, description="Days that flow logs are kept."
     )
+
+    @property
+    def cidrs(self) -> tuple[str, ...]:
+        """Every range of the VPC, ``vpc_cidr`` first."""
+        return (self.vpc_cidr, *(self.existing.further_cidrs if self.existing else ()))
 
 
 class TaintConfig(Block):
@@ -464,7 +547,7 @@ class InstanceGroupConfig(Block):
         description="Your own key for the root volume. Without it AWS's. Cannot "
         "be changed during the life of the group.",
     )
-    labels: dict[LabelKey, LabelValue] = Field(
+    labels: dict[LabelKey, GroupLabelValue] = Field(
         default={}, max_length=40, description="Extra node labels."
     )
     taints: tuple[TaintConfig, ...] = Field(
@@ -495,11 +578,9 @@ class InstanceGroupConfig(Block):
 class SoftwareUpdatesConfig(Block):
     """When and how HyperPod renews the system software of its nodes: some at a time."""
 
-    schedule: Annotated[str, _matching(_CRON, "a schedule such as cron(0 3 ? * SUN *), in UTC")] = (
-        Field(
-            default="cron(0 3 ? * SUN *)",
-            description="When, in UTC: minute, hour, day of month, month, day of week, year.",
-        )
+    schedule: Annotated[str, _matching(SCHEDULE, SCHEDULE_WORDS)] = Field(
+        default="cron(0 3 ? * SUN *)",
+        description="When, in UTC: minute, hour, day of month, month, day of week, year.",
     )
     batch_count: Whole | None = Field(
         default=None,
@@ -512,7 +593,8 @@ class SoftwareUpdatesConfig(Block):
     )
     wait_seconds: Whole = Field(default=0, ge=0, le=3600, description="Pause between two batches.")
     rollback_alarms: tuple[
-        Annotated[str, _matching(_ALARM, "the name of a CloudWatch alarm")], ...
+        Annotated[str, _matching(_ALARM, "the name of a CloudWatch alarm, which is not its ARN")],
+        ...,
     ] = Field(
         default=(),
         max_length=10,
@@ -1015,6 +1097,12 @@ class ServingConfig(Block):
         description="Availability zones, at least two (EKS needs them). EKS, the system nodes and "
         "groups without a zone live in the first two. More may be added at the end, for groups "
         "that name them; none can be moved or removed during the life of a deployment.",
+    )
+    zone_offerings: str | None = Field(
+        default=None,
+        description="Path, relative to this file, of the account's own list of the zones that "
+        "offer each instance type, as `aws ec2 describe-instance-type-offerings` writes it; "
+        "docs/groups.md has the command. Without it nothing compares zones with types.",
     )
     account: Annotated[str, _matching(re.compile(r"[0-9]{12}"), "12 digits")] | None = Field(
         default=None,

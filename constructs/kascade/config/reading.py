@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Hashable
 from pathlib import Path
@@ -11,7 +12,7 @@ import yaml
 
 from kascade.errors import ConfigPath, Problem
 
-_MAX_FILE_BYTES: Final = 1_000_000
+MAX_FILE_BYTES: Final = 1_000_000
 _MAX_SCALAR: Final = 300
 """Characters of one value; the longest that is meant to be there, an ARN, has about 150."""
 
@@ -31,40 +32,88 @@ class UnreadableError(Exception):
         self.line = line
 
 
-def read_text(path: Path, what: str, *, base: str = "the current folder") -> str:
+def read_text(
+    path: Path,
+    what: str,
+    *,
+    shown: str = "",
+    base: str = "the current folder",
+    max_bytes: int = MAX_FILE_BYTES,
+) -> str:
     """Read a small text file.
 
     Args:
         path: The file.
         what: What it should be, for the sentences.
+        shown: How the sentences name the file; without it, as ``path``.
         base: What a relative path counts from, likewise.
+        max_bytes: More than this is refused.
 
     Raises:
         UnreadableError: It cannot be read, with one sentence that says why.
     """
+    name = shown or str(path)
     try:
         if path.is_dir():
-            msg = f"{path} is a folder; name the {what} in it"
+            msg = f"{name} is a folder; name the {what} in it"
             raise UnreadableError(msg)
         if path.is_fifo() and path.parts[:2] not in {("/", "dev"), ("/", "proc")}:
-            msg = f"{path} is a pipe that may never end; name a file, or /dev/stdin"
+            other = "" if shown else ", or /dev/stdin"
+            msg = f"{name} is a pipe that may never end; name a file{other}"
             raise UnreadableError(msg)
         with path.open("rb") as file:
-            content = file.read(_MAX_FILE_BYTES + 1)
-        if len(content) > _MAX_FILE_BYTES:
-            msg = f"{path} has more than {_MAX_FILE_BYTES:,} bytes; this is no {what}"
+            content = file.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            msg = f"{name} has more than {max_bytes:,} bytes; this is no {what}"
             raise UnreadableError(msg)
         return content.decode("utf-8-sig")
     except FileNotFoundError:
-        msg = f"there is no {what} {path}; check the path (it counts from {base})"
+        msg = f"there is no {what} {name}; check the path (it counts from {base})"
         raise UnreadableError(msg) from None
     except UnicodeDecodeError as error:
-        msg = f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8"
+        msg = f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8"
         raise UnreadableError(msg) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        msg = f"{path} cannot be read: {reason}"
+        msg = f"{name} cannot be read: {reason}"
         raise UnreadableError(msg) from None
+
+
+def read_json_beside(
+    folder: Path, name: str, what: str, *, max_bytes: int = MAX_FILE_BYTES
+) -> object:
+    """Read a JSON file that a configuration names by a path relative to itself.
+
+    Args:
+        folder: The folder of the configuration file.
+        name: The path, as the configuration gives it. Sentences name the file so, without the
+            folder, which differs from machine to machine.
+        what: What it should be, for the sentences.
+        max_bytes: More than this is refused.
+
+    Raises:
+        UnreadableError: It cannot be read or is no JSON, with one sentence that says why.
+    """
+    shown = str(Path(name))
+    text = read_text(
+        folder / name,
+        what,
+        shown=shown,
+        base="the folder of the configuration file",
+        max_bytes=max_bytes,
+    )
+    try:
+        content: object = json.loads(text)
+    except json.JSONDecodeError as error:
+        msg = f"{shown} is not valid JSON: {error.msg} in its line {error.lineno}"
+        raise UnreadableError(msg) from None
+    except RecursionError:
+        msg = f"{shown} is nested too deeply for a {what}"
+        raise UnreadableError(msg) from None
+    except ValueError as error:
+        msg = f"{shown} cannot be read as JSON: {error}"
+        raise UnreadableError(msg) from None
+    return content
 
 
 def parse_yaml(text: str) -> tuple[dict[object, object], dict[ConfigPath, int], list[Problem]]:

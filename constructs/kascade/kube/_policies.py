@@ -105,30 +105,32 @@ def dns_egress() -> Fields:
     }
 
 
-def api_server_egress(vpc_cidr: str) -> Fields:
+def api_server_egress(vpc_cidrs: Sequence[str]) -> Fields:
     """Let a pod call the Kubernetes API.
 
     The agent of the VPC CNI sees the service address before it is translated to the API server's
     network interface in the VPC, and neither is known at synth time.
     """
-    return egress_to([{"ipBlock": {"cidr": cidr}} for cidr in _private(vpc_cidr)], _HTTPS)
+    return egress_to([{"ipBlock": {"cidr": cidr}} for cidr in _private(vpc_cidrs)], _HTTPS)
 
 
-def internet_egress(vpc_cidr: str) -> Fields:
+def internet_egress(vpc_cidrs: Sequence[str]) -> Fields:
     """Let a pod fetch over HTTPS from public addresses, and from no private one.
 
     That leaves out the API server, instance metadata and every other pod.
     """
-    excluded = [*_private(vpc_cidr), _LINK_LOCAL]
+    excluded = [*_private(vpc_cidrs), _LINK_LOCAL]
     return egress_to([{"ipBlock": {"cidr": "0.0.0.0/0", "except": excluded}}], _HTTPS)
 
 
-def _private(vpc_cidr: str) -> list[str]:
+def _private(vpc_cidrs: Sequence[str]) -> list[str]:
     """List every private range; a VPC may also use addresses outside RFC 1918.
 
-    >>> _private("10.0.0.0/16"), _private("100.64.0.0/16")[-1]
+    >>> _private(["10.0.0.0/16"]), _private(["10.1.0.0/16", "100.64.0.0/16"])[-1]
     (['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'], '100.64.0.0/16')
     """
-    vpc = IPv4Network(vpc_cidr)
-    covered = any(vpc.subnet_of(IPv4Network(known)) for known in _PRIVATE_RANGES)
-    return [*_PRIVATE_RANGES] if covered else [*_PRIVATE_RANGES, vpc_cidr]
+    known = [IPv4Network(cidr) for cidr in _PRIVATE_RANGES]
+    others = [
+        cidr for cidr in vpc_cidrs if not any(IPv4Network(cidr).subnet_of(each) for each in known)
+    ]
+    return [*_PRIVATE_RANGES, *others]

@@ -124,7 +124,7 @@ class CacheKeys(Construct):
             meta=meta,
             selecting=selecting,
             ingress=[],
-            egress=[api_server_egress(network.vpc_cidr)],
+            egress=[api_server_egress(network.vpc_cidrs)],
         )
         pod = _pod(meta.name, image, names)
         add_object(

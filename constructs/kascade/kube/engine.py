@@ -156,7 +156,7 @@ class Engine(Construct):
             # Weights. A mount is the kubelet's, not the pod's, so neither the cache nor mounted
             # weights need a rule.
             egress=[
-                *([internet_egress(network.vpc_cidr)] if plan.mounted_weights is None else []),
+                *([internet_egress(network.vpc_cidrs)] if plan.mounted_weights is None else []),
                 *(() if self._l2 is None else self._l2.egress),
             ],
         )

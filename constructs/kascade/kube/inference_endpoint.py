@@ -100,7 +100,7 @@ class InferenceEndpoint(Construct):
                 *scrape_ingress(network.collector_cidrs, engine.port, engine.lmcache.http_port),
             ],
             # Weights, and what the operator's own collector sends.
-            egress=[internet_egress(network.vpc_cidr), *(() if l2 is None else l2.egress)],
+            egress=[internet_egress(network.vpc_cidrs), *(() if l2 is None else l2.egress)],
         )
 
 

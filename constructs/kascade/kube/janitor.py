@@ -84,7 +84,7 @@ class JanitorCommons(Construct):
             selecting={"app.kubernetes.io/component": _COMPONENT},
             ingress=scrape_ingress(network.collector_cidrs, janitor.port),
             # The mount is the kubelet's, not the pod's, so the cache needs no rule.
-            egress=[api_server_egress(network.vpc_cidr)],
+            egress=[api_server_egress(network.vpc_cidrs)],
         )
 
 

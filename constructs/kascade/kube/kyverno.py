@@ -44,6 +44,11 @@ class KyvernoNamespace(Construct):
             selecting={},
             # The API server calls from its network interfaces in the VPC, whose addresses are
             # unknown before the cluster is there; the webhook answers nobody without TLS.
-            ingress=[ingress_from([{"ipBlock": {"cidr": network.vpc_cidr}}], kyverno.webhook_port)],
-            egress=[dns_egress(), api_server_egress(network.vpc_cidr)],
+            ingress=[
+                ingress_from(
+                    [{"ipBlock": {"cidr": cidr}} for cidr in network.vpc_cidrs],
+                    kyverno.webhook_port,
+                )
+            ],
+            egress=[dns_egress(), api_server_egress(network.vpc_cidrs)],
         )

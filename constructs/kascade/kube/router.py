@@ -171,7 +171,7 @@ class Router(Construct):
             ],
             egress=[
                 egress_to([pods(engine_selector(plan.engine))], plan.engine_port),
-                api_server_egress(network.vpc_cidr),
+                api_server_egress(network.vpc_cidrs),
             ],
         )
 

@@ -20,6 +20,7 @@ from kascade.config.model import (
 )
 from kascade.errors import Problem
 from kascade.sizing import pool
+from kascade.sizing.addresses import advise_on_ranges
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.surroundings import advise_on_surroundings
 from kascade.units import counted
@@ -54,6 +55,7 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
                     f"{_idle(group.config.count, stores=bool(draft.l2_gib(group)))}",
                 )
             )
+    draft.warnings += advise_on_ranges(draft.config)
     region = REGIONS.get(draft.config.region)
     if region and not region.health_agent_account and not draft.config.images.health_agent:
         draft.problems.append(
@@ -75,6 +77,8 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
         )
     _of_versions(draft)
     _of_support(draft)
+    _of_access(draft)
+    _of_updates(draft)
     _of_l2(draft)
     _of_the_janitor(draft)
     _of_autoscaling(draft)
@@ -239,6 +243,36 @@ def _of_the_janitor(draft: Draft) -> None:
                 message=f"got {l2.janitor.fresh_seconds}, and Curvine deletes everything after "
                 f"{counted(l2.ttl_hours, 'hour')}: the janitor never finds a file that is old "
                 "enough",
+            )
+        )
+
+
+def _of_access(draft: Draft) -> None:
+    for index, network in enumerate(draft.config.kubernetes.public_access_cidrs):
+        if network.endswith("/0"):
+            draft.warnings.append(
+                Problem(
+                    path=("kubernetes", "public_access_cidrs", index),
+                    message=f"{network} lets the whole internet ask the EKS API who it is; name "
+                    "the networks of those who need it",
+                )
+            )
+
+
+def _of_updates(draft: Draft) -> None:
+    updates = draft.config.hyperpod.software_updates
+    if updates is None:
+        return
+    largest = max((group.count for group in draft.config.instance_groups), default=0)
+    path = ("hyperpod", "software_updates")
+    at_once = updates.batch_count or 0
+    if largest > 1 and (updates.batch_percentage == 100 or at_once >= largest):  # noqa: PLR2004
+        field = "batch_percentage" if updates.batch_count is None else "batch_count"
+        draft.warnings.append(
+            Problem(
+                path=(*path, field),
+                message="an update takes every node of a group away at once, and nothing answers "
+                "meanwhile; lower it",
             )
         )
 

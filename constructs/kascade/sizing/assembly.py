@@ -165,6 +165,7 @@ def _existing_network(config: ServingConfig, existing: ExistingVpcConfig, nat: i
             vpc_id=existing.vpc_id,
             private_subnet_ids=tuple(subnet.id for subnet in private),
             collector_subnet_ids=tuple(subnet.id for subnet in collector),
+            further_cidrs=existing.further_cidrs,
         ),
     )
 
@@ -341,27 +342,40 @@ def _observability(draft: Draft) -> ObservabilityPlan | None:
 
 def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Figure:
     system = draft.config.kubernetes.system_group
+    # What is somebody's is paid for already, at prices that its owner knows.
+    theirs = draft.config.hyperpod.existing is not None
     parts = [
-        (group.config.count, group.instance.name, group.usd_per_hour.value)
+        (
+            group.config.count,
+            group.instance.name,
+            group.usd_per_hour.value,
+            " (spot priced as on demand)" if group.config.capacity.kind == "spot" else "",
+        )
         for group in groups.values()
+        if not theirs
     ]
-    parts.append((system.count, system.instance_type, SYSTEM_USD_PER_HOUR[system.instance_type]))
-    # Of somebody's cluster the control plane is paid for already, at a price that its owner knows.
+    parts.append(
+        (system.count, system.instance_type, SYSTEM_USD_PER_HOUR[system.instance_type], "")
+    )
     eks = 0.0
     if draft.config.kubernetes.existing is None:
         extended = support_of(draft.config.kubernetes.version) == "extended"
         eks = EKS_EXTENDED_USD_PER_HOUR if extended else EKS_USD_PER_HOUR
-    total = sum(count * price for count, _, price in parts) + eks
-    words = [f"{count} x {kind} at {price:g}" for count, kind, price in parts]
+    total = sum(count * price for count, _, price, _ in parts) + eks
+    words = [f"{count} x {kind} at {price:g}{note}" for count, kind, price, note in parts]
     if draft.config.hyperpod.autoscaling is not None:
         words = [*(f"up to {word}" for word in words[:-1]), words[-1]]
     words += [f"EKS at {eks:.2f}"] if eks else []
+    without = ["the HyperPod nodes, which are their owner's"] if theirs else []
+    without += [] if eks else ["the EKS cluster that is there"]
+    without += ["NAT", "endpoints", "EBS", "logs", "metrics"]
+    if features.operated(draft.config):
+        without += ["load balancers", "the SageMaker endpoint"]
     return Figure(
         value=round(total, 2),
         unit="USD/h",
         reason=f"{', '.join(words)}; EC2 on-demand prices of {PRICE_REGION} unless configured. "
-        f"Not in it: {'' if eks else 'the EKS cluster that is there, '}NAT, endpoints, EBS, logs, "
-        "metrics",
+        f"Not in it: {', '.join(without)}",
     )
 
 

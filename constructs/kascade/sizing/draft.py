@@ -17,6 +17,7 @@ from kascade.config.model import (
     ModelConfig,
     ServingConfig,
 )
+from kascade.config.zone_offerings import ZoneOfferings
 from kascade.errors import Problem
 from kascade.sizing import pool
 from kascade.sizing.instances import in_common
@@ -70,11 +71,13 @@ class Draft:
 
     Attributes:
         local_models: Facts of models that the catalog lacks, by the model's short name.
+        zone_offerings: Which zone offers which type, where the account said so.
         dependencies_chart: AWS's chart of HyperPod's dependencies, where the file names one.
     """
 
     config: ServingConfig
     local_models: Mapping[str, ModelFacts]
+    zone_offerings: ZoneOfferings | None = None
     dependencies_chart: DependenciesChart | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)

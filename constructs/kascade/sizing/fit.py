@@ -1,4 +1,4 @@
-"""What must fit: engines on GPUs, pods on nodes, addresses in the VPC, the rest on system nodes."""
+"""What must fit: engines on GPUs, pods on nodes, the rest on system nodes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from kascade.errors import ConfigPath, Problem
-from kascade.sizing import features, host, network, operated
+from kascade.errors import Problem
+from kascade.sizing import features, host, operated
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.nodes import pack
@@ -26,15 +26,6 @@ SYSTEM_CPU_MILLIS: Final = MappingProxyType(
 
 SYSTEM_BASE_MILLIS: Final = 700
 """CoreDNS, the EBS controller and Curvine's CSI controller, as they request it."""
-
-ADDRESSES_PER_SYSTEM_NODE: Final = 1 + 112
-"""An m7i.xlarge or m5.xlarge with prefix delegation runs up to 110 pods, in blocks of 16."""
-
-ADDRESS_BLOCK: Final = 16
-"""Prefix delegation gives a node its pods' addresses in blocks of a /28."""
-
-LARGEST_MAX_PODS: Final = 49
-"""HyperPod's largest pod limit, for types whose own is not published."""
 
 ROUTER_CPU_MILLIS: Final = 250
 
@@ -129,53 +120,6 @@ def _daemons_fit(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -
                 also_reads=(("hyperpod", "tiered_storage_percentage"),),
             )
         )
-
-
-def addresses_fit(draft: Draft, groups: Mapping[str, Group]) -> None:
-    """Refuse subnets that the nodes and their pods would exhaust, one by one and together."""
-    config = draft.config
-    existing = config.network.existing
-    cidrs = (
-        network.cut(config.network.vpc_cidr, zones=len(config.zones)).private
-        if existing is None
-        else tuple(subnet.cidr for subnet in existing.private_subnets)
-    )
-    if len(cidrs) != len(config.zones):
-        return  # has a sentence of its own
-    in_zone = dict.fromkeys(config.zones, 0)
-    wanted = config.kubernetes.system_group.max_count * ADDRESSES_PER_SYSTEM_NODE
-    for group in groups.values():
-        slots = group.instance.max_pods or LARGEST_MAX_PODS
-        # One address for the node, and pods in blocks of 16 (prefix delegation).
-        addresses = group.config.count * (1 + -(-slots // ADDRESS_BLOCK) * ADDRESS_BLOCK)
-        wanted += addresses
-        if group.config.zone in in_zone:
-            in_zone[group.config.zone] += addresses
-    for place, (zone, cidr) in enumerate(zip(config.zones, cidrs, strict=True)):
-        if in_zone[zone] > network.usable(cidr):
-            _too_small(draft, place, f"{cidr} of {zone} holds", in_zone[zone], (cidr,))
-    if wanted > sum(map(network.usable, cidrs)):
-        whole = config.network.vpc_cidr if existing is None else ", ".join(cidrs)
-        _too_small(draft, None, f"the private subnets of {whole} hold", wanted, cidrs)
-
-
-def _too_small(
-    draft: Draft, place: int | None, which: str, wanted: int, cidrs: Sequence[str]
-) -> None:
-    existing = draft.config.network.existing
-    path: ConfigPath = ("network", "vpc_cidr")
-    if existing is not None:
-        path = ("network", "existing", "private_subnets")
-        path = path if place is None else (*path, place, "cidr")
-    larger = "a larger VPC, up to a /16," if existing is None else "larger subnets"
-    draft.problems.append(
-        Problem(
-            path=path,
-            message=f"{which} {sum(map(network.usable, cidrs)):,} addresses, but all nodes "
-            f"and their pods may take {wanted:,}; use {larger} or fewer nodes",
-            also_reads=(("instance_groups",), ("zones",)),
-        )
-    )
 
 
 def system_nodes_fit(draft: Draft) -> None:

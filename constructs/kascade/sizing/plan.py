@@ -51,11 +51,13 @@ class ExistingVpcPlan:
     Attributes:
         private_subnet_ids: One for each zone, in their order.
         collector_subnet_ids: Likewise; empty without observability.
+        further_cidrs: Its ranges beside ``vpc_cidr``.
     """
 
     vpc_id: str
     private_subnet_ids: tuple[str, ...]
     collector_subnet_ids: tuple[str, ...]
+    further_cidrs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,7 @@ class NetworkPlan:
 
     Attributes:
         existing: The VPC to use, or None when one is made.
+        vpc_cidr: The range of the VPC, or the first of several: see :attr:`vpc_cidrs`.
         nat_gateways: One per zone or one in all; 0 closes the network.
         private_cidrs: Subnets of nodes and pods, one for each zone, in the order of ``zones``.
         public_cidrs: Subnets of the NAT gateways, likewise.
@@ -95,6 +98,11 @@ class NetworkPlan:
     interface_endpoints: tuple[str, ...]
     flow_log_retention_days: int
     existing: ExistingVpcPlan | None = None
+
+    @property
+    def vpc_cidrs(self) -> tuple[str, ...]:
+        """Every range of the VPC; what is inside it may have an address of any."""
+        return (self.vpc_cidr, *(self.existing.further_cidrs if self.existing else ()))
 
     @property
     def home_zones(self) -> tuple[str, ...]:

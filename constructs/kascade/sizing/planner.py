@@ -14,14 +14,16 @@ from kascade.config.loader import read_config
 from kascade.config.model import (
     ServingConfig,
 )
+from kascade.config.zone_offerings import ZoneOfferings
 from kascade.errors import InvalidConfigError, Problem
 from kascade.sizing import host
+from kascade.sizing.addresses import addresses_fit
 from kascade.sizing.advice import advise
 from kascade.sizing.assembly import assemble
 from kascade.sizing.closed import check_closed
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.engines import plan_engine
-from kascade.sizing.fit import addresses_fit, daemons_on, gpus_fit, pods_fit, system_nodes_fit
+from kascade.sizing.fit import daemons_on, gpus_fit, pods_fit, system_nodes_fit
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.one_replica import check_parallelism, size_gpu, size_host
 from kascade.sizing.plan import (
@@ -32,6 +34,7 @@ from kascade.sizing.shared_tier import give_to_the_pool, share_of
 from kascade.sizing.tenancy import (
     shared_places,
 )
+from kascade.sizing.zones import check_zone_offerings
 
 _MORE_ROOM: Final = MappingProxyType(
     {
@@ -62,6 +65,7 @@ def plan_file(path: Path | str) -> ServingPlan:
     draft = Draft(
         config=loaded.config,
         local_models=loaded.local_models,
+        zone_offerings=loaded.zone_offerings,
         dependencies_chart=loaded.dependencies_chart,
     )
     plan = _plan(draft, sound=not loaded.problems)
@@ -75,6 +79,7 @@ def plan_serving(
     config: ServingConfig,
     *,
     local_models: Mapping[str, ModelFacts] | None = None,
+    zone_offerings: ZoneOfferings | None = None,
     dependencies_chart: DependenciesChart | None = None,
 ) -> ServingPlan:
     """Work out everything that follows from a configuration.
@@ -82,6 +87,8 @@ def plan_serving(
     Args:
         config: The configuration.
         local_models: Facts of models that the catalog lacks, by the model's short name.
+        zone_offerings: What the file holds that the configuration names in ``zone_offerings``,
+            taken by :func:`kascade.config.zone_offerings.parse_zone_offerings`.
         dependencies_chart: The chart that the configuration names, see
             ``kascade.config.dependencies.read_dependencies_chart``.
 
@@ -92,9 +99,15 @@ def plan_serving(
         InvalidConfigError: With every mistake.
     """
     draft = Draft(
-        config=config, local_models=local_models or {}, dependencies_chart=dependencies_chart
+        config=config,
+        local_models=local_models or {},
+        zone_offerings=zone_offerings,
+        dependencies_chart=dependencies_chart,
     )
     problems = list(check_config(config))
+    if config.zone_offerings is not None and zone_offerings is None:
+        message = "what is in this file is not known here; plan the file, or hand its content over"
+        problems.append(Problem(path=("zone_offerings",), message=message))
     if config.kubernetes.dependencies_chart is not None and dependencies_chart is None:
         message = "what is in this chart is not known here; plan the file, or hand the chart over"
         problems.append(Problem(path=("kubernetes", "dependencies_chart"), message=message))
@@ -122,6 +135,7 @@ def _plan(draft: Draft, *, sound: bool) -> ServingPlan | None:
     system_nodes_fit(draft)
     addresses_fit(draft, groups)
     draft.problems += check_closed(draft, groups)
+    check_zone_offerings(draft, groups)
     advise(draft, groups)
     if sound:
         draft.problems += shared_places(engines)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kascade import ServingConfig, plan_file
+from kascade import ServingConfig, ServingPlan, plan_file
 from kascade.config.lock import check_lock, locked_values
-from tests.unit.config.test_invariants import problems_of, write
+from tests.unit.config.test_invariants import both, problems_of, write
 
 CONFIG = Path(__file__).parents[3] / "config" / "existing.yaml"
 Edit = Callable[[dict[str, Any]], object]
@@ -40,6 +40,14 @@ def hyperpod(**settings: object) -> Edit:
     return lambda c: c["hyperpod"].update(settings)
 
 
+def ranges(first: str, *further: str) -> Edit:
+    def edit(config: dict[str, Any]) -> None:
+        network(vpc_cidr=first)(config)
+        vpc(further_cidrs=list(further))(config)
+
+    return edit
+
+
 def group(**settings: object) -> Edit:
     return lambda c: c["instance_groups"][0].update(settings)
 
@@ -53,6 +61,30 @@ def small_zone(config: dict[str, Any]) -> None:
 def small_subnets(config: dict[str, Any]) -> None:
     subnet(0, cidr="10.1.0.0/24")(config)
     subnet(1, cidr="10.1.64.0/24")(config)
+
+
+def no_first_range(config: dict[str, Any]) -> None:
+    del config["network"]["vpc_cidr"]
+    vpc(further_cidrs=["10.1.0.0/16"])(config)
+
+
+def made_here(config: dict[str, Any]) -> None:
+    """In somebody's VPC."""
+    del config["kubernetes"]["existing"], config["hyperpod"]
+
+
+def no_room_for_services(config: dict[str, Any]) -> None:
+    """Its ranges take both of those that EKS chooses from."""
+    ranges("10.1.0.0/16", "10.100.0.0/17", "172.20.128.0/20")(config)
+
+
+def small_home(config: dict[str, Any]) -> None:
+    """Two small zones, and a large one after them."""
+    config["zones"].append("us-west-2c")
+    small_subnets(config)
+    config["network"]["existing"]["private_subnets"].append(
+        {"id": "subnet-0123456789abcdef2", "cidr": "10.1.128.0/18"}
+    )
 
 
 HYPERPOD = "arn:aws:sagemaker:{}:111122223333:cluster/0a1b2c3d4e5f"
@@ -99,6 +131,68 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         "network.existing.private_subnets[1].cidr",
         r"10\.2\.64\.0/18 is not in 10\.1\.0\.0/16; give in network\.vpc_cidr the range",
     ),
+    "a subnet outside of all ranges": (
+        both(
+            ranges("10.1.0.0/16", "10.3.0.0/16", "100.64.0.0/24"),
+            subnet(1, cidr="10.2.64.0/18"),
+        ),
+        "network.existing.private_subnets[1].cidr",
+        r"10\.2\.64\.0/18 is not in .* or 100\.64\.0\.0/24; .* network\.existing\.further_cidrs",
+    ),
+    "a subnet across two ranges": (
+        both(
+            ranges("10.1.0.0/17", "10.1.128.0/17", "10.2.0.0/16"),
+            subnet(0, cidr="10.1.0.0/16"),
+            subnet(1, cidr="10.2.0.0/18"),
+        ),
+        "network.existing.private_subnets[0].cidr",
+        r"10\.1\.0\.0/16 is not in 10\.1\.0\.0/17 or 10\.1\.128\.0/17 or 10\.2\.0\.0/16",
+    ),
+    "further ranges without the first": (
+        no_first_range,
+        "network.vpc_cidr",
+        r"there is none beside network\.existing\.further_cidrs, and 10\.0\.0\.0/16 would be taken",
+    ),
+    "overlapping ranges": (
+        ranges("10.1.0.0/16", "10.3.0.0/16", "10.3.64.0/20"),
+        "network.existing.further_cidrs[1]",
+        r"10\.3\.64\.0/20 overlaps 10\.3\.0\.0/16, and ranges of a VPC never do; look both up",
+    ),
+    "the first range again": (
+        ranges("10.1.0.0/16", "10.1.0.0/16"),
+        "network.existing.further_cidrs[0]",
+        r"10\.1\.0\.0/16 overlaps 10\.1\.0\.0/16, .* give each once",
+    ),
+    "a range larger than AWS gives": (
+        ranges("10.1.0.0/16", "10.4.0.0/15"),
+        "network.existing.further_cidrs[0]",
+        r"'10\.4\.0\.0/15' is a /15; a range of a VPC takes /16 to /28",
+    ),
+    "a range smaller than AWS gives": (
+        ranges("10.1.0.0/16", "100.64.0.0/29"),
+        "network.existing.further_cidrs[0]",
+        r"'100\.64\.0\.0/29' is a /29; a range of a VPC takes /16 to /28",
+    ),
+    "a public range": (
+        ranges("10.1.0.0/16", "8.8.0.0/16"),
+        "network.existing.further_cidrs[0]",
+        r"'8\.8\.0\.0/16' is not in the private ranges",
+    ),
+    "a range with host bits": (
+        ranges("10.1.0.0/16", "10.2.0.1/16"),
+        "network.existing.further_cidrs[0]",
+        r"'10\.2\.0\.1/16' is the network 10\.2\.0\.0/16; write it so",
+    ),
+    "more ranges than AWS's quota may be raised to": (
+        ranges("10.1.0.0/16", *(f"10.2.{n}.0/24" for n in range(50))),
+        "network.existing.further_cidrs",
+        r"at most 49 are allowed",
+    ),
+    "ranges that leave EKS no service addresses": (
+        both(made_here, no_room_for_services),
+        "network.existing.further_cidrs",
+        r"overlap both 10\.100\.0\.0/16 and 172\.20\.0\.0/16, and EKS takes .* from one of these",
+    ),
     "one subnet twice": (
         subnet(1, id="subnet-0123456789abcdef0"),
         "network.existing.private_subnets[1].id",
@@ -118,6 +212,11 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         small_subnets,
         "network.existing.private_subnets",
         r"10\.1\.0\.0/24, 10\.1\.64\.0/24 hold 502 addresses, but .* may take 518",
+    ),
+    "home subnets too small, beside a large one of a later zone": (
+        both(made_here, small_home),
+        "network.existing.private_subnets",
+        r"home zones us-west-2a and us-west-2b hold 502 addresses, but all nodes there .* take 518",
     ),
     "NAT gateways in somebody's VPC": (
         network(nat="per_zone"),
@@ -213,6 +312,35 @@ def test_other_add_ons_may_be_listed(tmp_path: Path) -> None:
     assert found == ["eks-pod-identity-agent", "aws-ebs-csi-driver"]
 
 
+RANGES = ["10.3.0.0/16", "100.64.0.0/24", "10.100.0.0/16", "192.168.0.0/28"]
+
+
+def planned(tmp_path: Path, edit: Edit) -> ServingPlan:
+    config = yaml.safe_load(CONFIG.read_text())
+    edit(config)
+    return plan_file(write(tmp_path, config))
+
+
+def test_a_range_may_hold_no_subnet_and_one_service_range_be_taken(tmp_path: Path) -> None:
+    plan = planned(tmp_path, ranges("10.1.0.0/16", *RANGES))
+    assert plan.network.vpc_cidrs == ("10.1.0.0/16", *RANGES)
+    assert not any("further_cidrs" in str(warning) for warning in plan.warnings)
+
+
+def test_more_ranges_than_usual_are_a_warning(tmp_path: Path) -> None:
+    plan = planned(tmp_path, ranges("10.1.0.0/16", *RANGES, "10.4.0.0/28"))
+    (warning,) = [str(one) for one in plan.warnings if "further_cidrs" in str(one)]
+    assert "there are 6 ranges, and AWS allows a VPC 5 unless its quota was raised" in warning
+
+
+def test_services_of_a_cluster_that_is_there_are_its_owners(tmp_path: Path) -> None:
+    assert planned(tmp_path, no_room_for_services).network.vpc_cidrs[0] == "10.1.0.0/16"
+
+
+def test_nodes_that_are_there_may_stand_in_any_zone(tmp_path: Path) -> None:
+    assert planned(tmp_path, small_home).network.home_zones == ("us-west-2a", "us-west-2b")
+
+
 def changed(edit: Edit) -> list[str]:
     """What the lock of the configuration says of an edit of it."""
     config = yaml.safe_load(CONFIG.read_text())
@@ -235,12 +363,13 @@ def test_what_a_deployment_stands_on_is_fixed(edit: Edit, paths: list[str]) -> N
     assert changed(edit) == paths
 
 
-def test_a_zone_brings_its_subnet() -> None:
+def test_a_zone_brings_its_subnet_and_range() -> None:
     def third(config: dict[str, Any]) -> None:
         config["zones"].append("us-west-2c")
         config["network"]["existing"]["private_subnets"].append(
-            {"id": "subnet-0123456789abcdef2", "cidr": "10.1.128.0/18"}
+            {"id": "subnet-0123456789abcdef2", "cidr": "10.3.0.0/16"}
         )
+        vpc(further_cidrs=["10.3.0.0/16"])(config)
 
     assert changed(third) == []
 

@@ -540,11 +540,11 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
                 "kind": "s3",
                 "bucket": "example-models",
                 "prefix": "qwen",
-                "kms_key_arn": "arn:aws-cn:kms:cn-north-1:111122223333:key/1234",
+                "kms_key_arn": "arn:aws:kms:eu-north-1:111122223333:key/1234",
             }
         ),
         "models[0].weights.kms_key_arn",
-        r"it is of cn-north-1, and the deployment in us-west-2; .* of the same region",
+        r"it is of eu-north-1, and the deployment in us-west-2; .* of the same region",
     ),
     "token in the Secret of the cache's key": (
         model(huggingface_token_secret="kv-cache-key"),  # noqa: S106 - a name
@@ -692,6 +692,17 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         "network.vpc_cidr",
         r"hold 1,014 addresses, but all nodes and their pods may take [\d,]+",
     ),
+    "home zones too small for what has no zone": (
+        both(
+            top(
+                network={"vpc_cidr": "10.0.0.0/20"},
+                zones=["us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d"],
+            ),
+            group(count=20),
+        ),
+        "network.vpc_cidr",
+        r"home zones us-west-2a and us-west-2b hold 1,014 addresses, .* there .* take 1,112; use",
+    ),
     "model named like a router": (
         model(name="qwen-router"),
         "models[0].name",
@@ -785,7 +796,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "host bits in a network": (
         top(kubernetes={"public_access_cidrs": ["203.0.113.7/24"]}),
         "kubernetes.public_access_cidrs[0]",
-        r"is not an IPv4 network .* host bits set",
+        r"'203\.0\.113\.7/24' is the network 203\.0\.113\.0/24; write it so",
     ),
     "region without a health agent": (
         both(

@@ -204,10 +204,10 @@ def test_a_lock_that_is_a_link_stays_one(config: Path, tmp_path: Path) -> None:
 WHOLE = "name: kascade\nregion: us-west-2\nzones: [us-west-2a]\nnetwork.vpc_cidr: 10.0.0.0/16\n"
 
 BROKEN = {
-    "": "the file is empty",
+    "": "it is empty",
     "- a": "the file holds a list",
     "nmae: kascade": "there is no field 'nmae'; name is missing; region is missing; zones",
-    "a: [": "this is not valid YAML",
+    "a: [": "line 1: this is not valid YAML",
     "\x00": "this is not valid YAML",
     "{}": "name is missing",
     f"{WHOLE}name: kascade": "the field 'name' stands twice",

@@ -24,6 +24,7 @@ from stacks._base import KascadeStack as NetworkHost
 from stacks.observability import ObservabilityStack
 
 CONFIG = Path(__file__).parents[3] / "config" / "default.yaml"
+RANGES = Path(__file__).parents[2] / "data" / "configs" / "existing-ranges.yaml"
 CLUSTER = "arn:aws:eks:us-west-2:111122223333:cluster/demo"
 STRICT = {"@aws-cdk/core:strictCfnValidateErrors": True}
 
@@ -182,6 +183,22 @@ def test_a_private_workspace_answers_only_its_endpoint(private: assertions.Templ
     service = json.dumps(_only(private, "AWS::EC2::VPCEndpoint")["ServiceName"])
     assert "grafana-workspace" in service
     assert len(private.find_resources("AWS::Lambda::Function", {"Properties": {"VpcConfig": {}}}))
+
+
+def test_the_endpoint_hears_every_range_of_a_vpc() -> None:
+    template = _template(plan_file(RANGES))
+    (group,) = (
+        found["Properties"]
+        for found in template.find_resources("AWS::EC2::SecurityGroup").values()
+        if "to Managed Grafana" in found["Properties"]["GroupDescription"]
+    )
+    admitted = [(rule["CidrIp"], rule["FromPort"]) for rule in group["SecurityGroupIngress"]]
+    assert admitted == [
+        ("10.192.0.0/16", 443),
+        ("10.1.0.0/16", 443),
+        ("10.2.0.0/16", 443),
+        ("100.64.0.0/16", 443),
+    ]
 
 
 def test_a_closed_network_gets_the_way_to_grafanas_api_too(serving: ServingPlan) -> None:

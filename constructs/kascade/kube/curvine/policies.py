@@ -41,7 +41,7 @@ class CurvinePolicies(Construct):
         self._names = CurvineNames(curvine)
         plan = curvine
         to_masters = egress_to([self._peer("master")], plan.master_rpc_port)
-        to_api = api_server_egress(network.vpc_cidr)
+        to_api = api_server_egress(network.vpc_cidrs)
         clients = ("worker", "csi-node", "csi-controller", "bootstrap")
         self._add(
             "master",
