@@ -1,10 +1,10 @@
 """The composition root: configuration -> plan -> charts and stacks -> manifests and templates."""
 
-import json
 import os
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import tools.node  # noqa: F401 - chooses the Node that jsii starts
@@ -14,6 +14,7 @@ import cdk8s
 
 from k8s.charts import build_charts, manifest_app
 from kascade import KascadeError, ServingPlan, plan_file
+from kascade.aws.assembly import REPORTED_HERE, in_sentences, synthesize, take_its_place
 from kascade.aws.dependencies import LocalChart
 from kascade.aws.removal import ALLOW_DESTROY, keep_or_destroy
 from kascade.aws.timeouts import bound_custom_resources
@@ -104,20 +105,29 @@ def main() -> int:
     """Build what the context key ``config`` names, into cdk.out/ and dist/.
 
     Returns:
-        0, or 2 when the configuration cannot be used or the output not written.
+        0, or 2 when the configuration cannot be used, its templates are refused or the output
+        cannot be written; then what was there before is whole.
     """
+    first = not DIST.exists()
     try:
-        _synth(cdk.App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out")))
+        DIST.mkdir(exist_ok=True)
+        # Everything is made aside and moved into place once it is whole.
+        with tempfile.TemporaryDirectory(dir=DIST, prefix=".") as scratch, in_sentences():
+            _synth(Path(scratch))
     except KascadeError as error:
         sys.stderr.write(f"{error}\n")
     except OSError as error:
         sys.stderr.write(f"{unwritable(error)}\n")
     else:
         return 0
+    if first:
+        with suppress(OSError):
+            DIST.rmdir()
     return EXIT_INVALID
 
 
-def _synth(app: cdk.App) -> None:
+def _synth(scratch: Path) -> None:
+    app = cdk.App(outdir=str(scratch / "cdk.out"), post_cli_context=REPORTED_HERE)
     config = app.node.try_get_context("config") or DEFAULT_CONFIG
     plan = plan_file(str(config))
     if plan.on_delete == "destroy" and not _may_destroy(app):
@@ -126,27 +136,15 @@ def _synth(app: cdk.App) -> None:
             f"them go with their stacks, deploy with the other one: make deploy CONFIG={config} "
             f"ALLOW_DESTROY=1, which adds --context {ALLOW_DESTROY}=true.\n"
         )
-    DIST.mkdir(exist_ok=True)
-    # Everything is made aside and moved into place once it is whole.
-    with tempfile.TemporaryDirectory(dir=DIST, prefix=".") as scratch:
-        manifests, document = Path(scratch, "manifests"), Path(scratch, "plan.json")
-        charts = build(app, plan, manifests=manifests, folder=Path(str(config)).parent)
-        charts.synth()
-        write_plan(plan, document)
-        _forget_other_deployments(Path(app.synth().directory))
-        if MANIFESTS.exists():
-            shutil.rmtree(MANIFESTS)
-        manifests.rename(MANIFESTS)
-        document.replace(DIST / "plan.json")
-
-
-def _forget_other_deployments(assembly: Path) -> None:
-    """Remove templates that an earlier synth of another configuration left in the folder."""
-    stacks = json.loads((assembly / "manifest.json").read_text())["artifacts"]
-    for kind in ("template", "assets", "metadata"):
-        for path in assembly.glob(f"*.{kind}.json"):
-            if path.name.partition(".")[0] not in stacks:
-                path.unlink()
+    manifests, document = scratch / "manifests", scratch / "plan.json"
+    charts = build(app, plan, manifests=manifests, folder=Path(str(config)).parent)
+    charts.synth()
+    write_plan(plan, document)
+    take_its_place(synthesize(app), Path(os.environ.get("CDK_OUTDIR", "cdk.out")))
+    if MANIFESTS.exists():
+        shutil.rmtree(MANIFESTS)
+    manifests.rename(MANIFESTS)
+    document.replace(DIST / "plan.json")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from kascade.aws._ids import distinct_ids
+from kascade.aws._nag import accept
 from kascade.aws.eks import ServingEksCluster
 from kascade.aws.hyperpod import HyperPodCluster, HyperPodSettings
 from kascade.aws.instance_group import (
@@ -58,6 +59,12 @@ def planned_cluster(
         ),
     )
     cluster.resource.node.add_dependency(*eks.ready)
+    accept(
+        cluster.resource,
+        "CloudFormation-Validate::E3644",
+        "The validator's list of a type's regions lags AWS's offers, and so does the plan's own, "
+        "which is longer: the plan warns of what is in neither.",
+    )
     updates = _updates(cluster, plan.software_updates)
     names = {arn: arn.rpartition("/")[2] for arn in plan.volume_keys}
     keys = {

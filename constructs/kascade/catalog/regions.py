@@ -1,8 +1,8 @@
 """Regions: their zones and the account that holds HyperPod's health monitoring agent.
 
-Only commercial regions that offer at least one catalogued type stand in ``REGIONS``. Zone names
-are AWS's public letters; every account sees them shuffled, so two accounts' ``a`` zones may
-differ.
+Only commercial regions that have HyperPod and offer at least one catalogued type stand in
+``REGIONS``. Zone names are AWS's public letters; every account sees them shuffled, so two accounts'
+``a`` zones may differ.
 """
 
 from __future__ import annotations
@@ -16,6 +16,26 @@ ZONES_SOURCE: Final = "cfn-lint 1.58.0, AVAILABILITY_ZONES in cfnlint/helpers.py
 HEALTH_AGENT_SOURCE: Final = (
     "aws/sagemaker-hyperpod-cli 011ca92, charts/health-monitoring-agent/templates/_helpers.tpl"
 )
+
+RESOURCE_TYPES_SOURCE: Final = (
+    "aws-cdk-lib 2.275.0, @aws/cloudformation-validate, rule F3006; cfn-lint 1.58.0, "
+    "cfnlint/data/schemas/providers"
+)
+
+WITHOUT_HYPERPOD: Final = ("ap-southeast-5", "eu-central-2")
+"""Regions that price catalogued types but have no ``AWS::SageMaker::Cluster``."""
+
+WITHOUT_MANAGED_GRAFANA: Final = (
+    "ap-south-1",
+    "ap-south-2",
+    "ap-southeast-3",
+    "ca-central-1",
+    "eu-north-1",
+    "eu-south-2",
+    "sa-east-1",
+    "us-west-1",
+)
+"""Regions of ``REGIONS`` that have no ``AWS::Grafana::Workspace``."""
 
 HEALTH_AGENT_TAG: Final = "1.0.1892.0_1.0.424.0"
 """The tag AWS's chart pins. Support for g7 is reported to start with 1.0.2297.0_1.0.474.0."""
@@ -68,10 +88,8 @@ _ZONE_LETTERS: Final[Mapping[str, str]] = {
     "ap-southeast-1": "abc",
     "ap-southeast-2": "abc",
     "ap-southeast-3": "abc",
-    "ap-southeast-5": "abc",
     "ca-central-1": "abcd",
     "eu-central-1": "abc",
-    "eu-central-2": "abc",
     "eu-north-1": "abc",
     "eu-south-2": "abc",
     "eu-west-1": "abc",

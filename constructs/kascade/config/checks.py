@@ -25,6 +25,7 @@ from kascade.config.model import (
 )
 from kascade.config.ranges import check_ranges
 from kascade.config.references import check_references
+from kascade.config.regions import check_regions
 from kascade.errors import ConfigPath, Problem, format_path
 from kascade.units import counted
 
@@ -56,6 +57,7 @@ def check_config(config: ServingConfig) -> tuple[Problem, ...]:
         *check_addons(config),
         *check_existing(config),
         *check_ranges(config),
+        *check_regions(config),
         *check_autoscaling(config),
         *_unsealed_tenants(config),
         *_settings(config),

@@ -123,7 +123,7 @@ def _of_offers(draft: Draft, group: Group) -> None:
     for kind in group.types:
         regions = OFFERED_IN.get(kind.name, ())
         if draft.config.region in REGIONS and draft.config.region not in regions:
-            known = ", ".join(regions) or "none"
+            known = ", ".join(region for region in regions if region in REGIONS) or "none"
             draft.warnings.append(
                 Problem(
                     path=("instance_groups", group.index, group.config.types_field),

@@ -27,7 +27,12 @@ from kascade.catalog.kubernetes import (
     MIN_VPC_CNI,
 )
 from kascade.catalog.offerings import OFFERED_IN
-from kascade.catalog.regions import HEALTH_AGENT_ACCOUNTS, HEALTH_AGENT_TAG, REGIONS
+from kascade.catalog.regions import (
+    HEALTH_AGENT_ACCOUNTS,
+    HEALTH_AGENT_TAG,
+    REGIONS,
+    WITHOUT_HYPERPOD,
+)
 
 CORE_ADDONS = {
     "aws-ebs-csi-driver", "coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni",
@@ -39,8 +44,9 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def test_regions_are_those_that_offer_something() -> None:
-    assert set(REGIONS) == {region for regions in OFFERED_IN.values() for region in regions}
-    assert len(REGIONS) == 20
+    offering = {region for regions in OFFERED_IN.values() for region in regions}
+    assert set(REGIONS) == offering - set(WITHOUT_HYPERPOD)
+    assert len(REGIONS) == 18
     assert not [name for name in REGIONS if name.startswith(("cn-", "us-gov-", "us-iso"))]
 
 
@@ -80,8 +86,6 @@ def test_accounts_keep_their_zeros() -> None:
         ("ap-south-1", "011528288864"),
         ("ap-south-2", None),
         ("ap-northeast-2", None),
-        ("ap-southeast-5", None),
-        ("eu-central-2", None),
     ],
 )
 def test_account_of_region(name: str, account: str | None) -> None:

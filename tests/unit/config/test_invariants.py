@@ -433,6 +433,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "operator in a region without it": (
         both(
             top(region="ca-central-1", zones=["ca-central-1a", "ca-central-1b"]),
+            top(observability={"enabled": False}),
             model(mode="operator", replicas=1),
         ),
         "models[0].mode",
