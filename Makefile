@@ -6,7 +6,7 @@ KUBERNETES ?= 1.34
 QUOTED = '$(subst ','\'',$(CONFIG))'
 
 # The second key of docs/deletion.md.
-KEYS := $(if $(filter 1 true yes,$(ALLOW_DESTROY)),--context kascade:allow-destroy=true)
+KEYS := $(if $(filter 1 true True TRUE yes,$(ALLOW_DESTROY)),--context kascade:allow-destroy=true)
 
 # The faults of a disk are made by mounts, which take root or a user namespace of one's own.
 MOUNTING := $(if $(filter 0,$(shell id -u)),,unshare --map-root-user --mount)
@@ -24,12 +24,12 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan synth diff deploy test tests rehearse rehearse-kyverno e2e e2e-long janitor-soak demo lint types layers format schema snapshots keep-release floor wheel \
+.PHONY: help plan synth diff deploy destroy test tests rehearse rehearse-kyverno e2e e2e-long janitor-soak demo lint types layers format schema snapshots keep-release floor wheel \
   controlplane engine-env bench-env pins clean
 
 help: ## print the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff, deploy and demo (default: $(CONFIG))"
+	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff, deploy, destroy and demo (default: $(CONFIG))"
 	@echo "  ALLOW_DESTROY=1 lets log groups and buckets go with their stacks where CONFIG says on_delete: destroy"
 	@echo "  KUBERNETES=1.36 chooses the server of rehearse and controlplane (default: $(KUBERNETES));"
 	@echo "  REHEARSAL_KUBECONFIG=PATH offers rehearse an empty cluster instead of one of its own"
@@ -48,6 +48,9 @@ diff: .venv/run $(CDK) ## what CONFIG would change in the AWS account in use
 deploy: .venv/run $(CDK) ## deploy CONFIG to the AWS account in use, and write down beside it what is fixed from then on
 	@$(RUN) -m kascade.cli lock -- $(QUOTED)
 	@$(BIN)/node $(CDK) deploy --all --import-existing-resources --context config=$(QUOTED) $(KEYS)
+
+destroy: .venv/run $(CDK) ## delete what CONFIG made, after a question; ALLOW_DESTROY=1 as at its last deployment (docs/deletion.md)
+	@$(BIN)/node $(CDK) destroy --all --context config=$(QUOTED) $(KEYS)
 
 test: lint types layers tests ## all that needs no cloud, no cluster and no GPU: style, types, layers, tests
 

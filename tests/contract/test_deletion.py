@@ -1,5 +1,6 @@
 """What stays when a deployment is deleted, and that no deletion waits for ever."""
 
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import yaml
 
 import app
 from kascade import ServingPlan
-from tests.checkout import copy_checkout, run_app
+from tests.checkout import ROOT, copy_checkout, run_app
 from tools.outputs import Outputs, cdk_context
 
 Synthesized = Callable[[str], Outputs]
@@ -116,3 +117,22 @@ def test_one_key_says_what_the_other_is(
     command = "make deploy CONFIG=config/default.yaml ALLOW_DESTROY=1"
     assert (command in ran.stderr) is not quiet
     assert ran.stderr.count("\n") == (0 if quiet else 1)
+
+
+@pytest.mark.parametrize("verb", ["deploy", "destroy"])
+@pytest.mark.parametrize(
+    ("given", "turned"),
+    [("1", True), ("true", True), ("True", True), ("yes", True), ("", False), ("0", False)],
+)
+def test_the_second_key_is_one_flag_for_either_verb(verb: str, given: str, turned: bool) -> None:
+    ran = subprocess.run(
+        ["make", "--dry-run", verb, "CONFIG=config/fleet.yaml", f"ALLOW_DESTROY={given}"],  # noqa: S607
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    (line,) = (one for one in ran.stdout.splitlines() if f"cdk {verb} --all" in one)
+    assert "--context config='config/fleet.yaml'" in line
+    assert ("--context kascade:allow-destroy=true" in line) is turned
+    assert "--force" not in line

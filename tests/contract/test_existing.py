@@ -8,13 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 import yaml
 
+import app
+from kascade import plan_file
 from tests.checkout import ROOT, copy_checkout, run_app
 from tests.contract.deploy_order import MANIFEST, Assembly, faults
 from tests.contract.test_templates import STRICT
-from tools.outputs import Outputs
+from tests.unit.config.test_invariants import write
+from tools.outputs import Outputs, cdk_context
 
 OTHERS = ROOT / "tests" / "data" / "configs"
 NAMES = sorted(path.stem for path in OTHERS.glob("*.yaml"))
@@ -65,6 +69,24 @@ def test_the_rest_is_made_and_nothing_is_wrong_with_it(tmp_path: Path, name: str
         text=True,
     )
     assert lint.stdout + lint.stderr == ""
+
+
+def rendered(folder: Path, edit: Callable[[dict[str, Any]], object]) -> Outputs:
+    """Render `config/existing.yaml` with a change of one's own."""
+    config = yaml.safe_load((ROOT / "config" / "existing.yaml").read_text())
+    edit(config)
+    plan = plan_file(write(folder, config))
+    outputs = Outputs(name="edited", assembly=folder / "cdk.out", dist=folder / "dist")
+    root = cdk.App(outdir=str(outputs.assembly), context=cdk_context())
+    charts = app.build(root, plan, manifests=outputs.dist / "manifests")
+    root.synth()
+    charts.synth()
+    return outputs
+
+
+def chart_objects(outputs: Outputs, chart: str) -> list[dict[str, Any]]:
+    text = (outputs.dist / "manifests" / f"{chart}.yaml").read_text()
+    return [found for found in yaml.safe_load_all(text) if found]
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +167,90 @@ def test_the_worker_makes_its_directory_once_the_mount_is_proved(guest: Outputs)
     (data,) = (m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "nvme")
     assert data["subPath"] == "kascade/guest"
     assert pod["initContainers"][0]["name"] == "prove-nvme"
+
+
+def weights_in_s3(config: dict[str, Any]) -> None:
+    config["models"][0]["weights"] = {"kind": "s3", "bucket": "weights", "prefix": "qwen2"}
+
+
+@pytest.mark.parametrize("listed", [[], ["eks-node-monitoring-agent"], ["coredns"]])
+def test_what_a_whole_cluster_hangs_on_is_never_made_on_somebodys(
+    tmp_path: Path, listed: list[str]
+) -> None:
+    """Who has Cilium or a chart has no such add-on to name; one of ours would replace theirs."""
+
+    def edit(config: dict[str, Any]) -> None:
+        config["kubernetes"]["existing"]["addons"] = listed
+        weights_in_s3(config)
+
+    made = {
+        found["AddonName"]: (found["ResolveConflicts"], found["PreserveOnDelete"])
+        for found in properties(rendered(tmp_path, edit), "AWS::EKS::Addon")
+    }
+    assert made == dict.fromkeys(
+        ["eks-pod-identity-agent", "aws-ebs-csi-driver", "aws-mountpoint-s3-csi-driver"],
+        ("NONE", True),
+    )
+
+
+def test_add_ons_of_a_cluster_of_our_own_are_ours(
+    synthesized: Callable[[str], Outputs],
+) -> None:
+    made = properties(synthesized("default"), "AWS::EKS::Addon")
+    assert len(made) == 5
+    assert {(a["ResolveConflicts"], a["PreserveOnDelete"]) for a in made} == {("OVERWRITE", False)}
+
+
+def driver_nodes(outputs: Outputs) -> list[dict[str, Any]]:
+    """Which nodes Curvine's driver runs on."""
+    (driver,) = (
+        found
+        for found in chart_objects(outputs, "cache")
+        if found["kind"] == "DaemonSet" and found["metadata"]["name"] == "curvine-csi-node"
+    )
+    affinity = driver["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    expressions: list[dict[str, Any]] = term["matchExpressions"]
+    return expressions
+
+
+def test_the_caches_driver_keeps_off_the_owners_other_groups(
+    guest: Outputs, synthesized: Callable[[str], Outputs]
+) -> None:
+    label = "sagemaker.amazonaws.com/instance-group-name"
+    assert driver_nodes(guest) == [{"key": label, "operator": "In", "values": ["worker-group-1"]}]
+    assert driver_nodes(synthesized("default")) == [{"key": label, "operator": "Exists"}]
+
+
+def test_every_pod_that_mounts_the_cache_is_where_its_driver_is(guest: Outputs) -> None:
+    (expression,) = driver_nodes(guest)
+    mounting = []
+    charts = [path.stem for path in sorted((guest.dist / "manifests").glob("*.yaml"))]
+    for found in (o for name in charts for o in chart_objects(guest, name)):
+        pod = found.get("spec", {}).get("template", {}).get("spec", {})
+        if any("persistentVolumeClaim" in volume for volume in pod.get("volumes", [])):
+            mounting.append(found["kind"])
+            assert json.dumps(expression) in json.dumps(pod["affinity"]), found["metadata"]["name"]
+    assert mounting == ["Deployment", "Deployment"]  # engine and janitor
+
+
+def _volume_rights(outputs: Outputs) -> list[Any]:
+    """What the EBS driver's role may attach volumes to."""
+    return [
+        statement["Resource"]
+        for found in properties(outputs, "AWS::IAM::Policy")
+        for statement in found["PolicyDocument"]["Statement"]
+        if "sagemaker:AttachClusterNodeVolume" in statement["Action"]
+    ]
+
+
+def test_volumes_are_attached_to_that_hyperpod_cluster_alone(
+    tmp_path: Path, synthesized: Callable[[str], Outputs]
+) -> None:
+    def edit(config: dict[str, Any]) -> None:
+        config["kubernetes"]["existing"]["addons"] = ["vpc-cni"]
+
+    (cluster,) = _volume_rights(rendered(tmp_path, edit))
+    assert cluster == "arn:aws:sagemaker:us-west-2:111122223333:cluster/0a1b2c3d4e5f"
+    (clusters,) = _volume_rights(synthesized("default"))
+    assert json.dumps(clusters).endswith(':cluster/*"]]}')

@@ -326,8 +326,10 @@ class ServingEksCluster(Construct):
                 json.dumps(addon.configuration, sort_keys=True) if addon.configuration else None
             ),
             pod_identity_associations=associations,
-            preserve_on_delete=False,
-            resolve_conflicts="OVERWRITE",
+            # On somebody's cluster others may have come to use it, or have it from elsewhere: then
+            # the deployment fails, and takes nothing over.
+            preserve_on_delete=self._plan.existing is not None,
+            resolve_conflicts="OVERWRITE" if self._plan.existing is None else "NONE",
         )
         if addon.name == _EBS_ADDON and self.ebs_csi_role is not None:
             # With its policy, which would otherwise be the first thing that a deletion takes away,
@@ -349,10 +351,11 @@ class ServingEksCluster(Construct):
             "AWS's policy for this driver: its rights are bound by the tags that the driver sets, "
             "and change with its versions.",
         )
-        # EC2's own calls cannot reach HyperPod nodes. The cluster's id is unknown before it exists,
-        # and its last volumes are detached while it is being deleted; so the right to do that
-        # must depend on neither.
-        clusters = cdk.Stack.of(self).format_arn(
+        # EC2's own calls cannot reach HyperPod nodes. The id of a cluster that is made here is
+        # unknown before it exists, and its last volumes are detached while it is being deleted; so
+        # the right to do that must depend on neither.
+        there = self._plan.existing.hyperpod_arn if self._plan.existing is not None else None
+        clusters = there or cdk.Stack.of(self).format_arn(
             service="sagemaker", resource="cluster", resource_name="*"
         )
         role.add_to_policy(
@@ -366,11 +369,12 @@ class ServingEksCluster(Construct):
                 actions=["eks:DescribeCluster"], resources=[self.cluster.cluster_arn]
             )
         )
-        accept_wildcards(
-            role,
-            [clusters],
-            "A HyperPod cluster's ARN ends with an id that only exists once it does.",
-        )
+        if there is None:
+            accept_wildcards(
+                role,
+                [clusters],
+                "A HyperPod cluster's ARN ends with an id that only exists once it does.",
+            )
         return role
 
     def _add_system_group(self, plan: SystemGroupPlan) -> eks.Nodegroup:

@@ -6,11 +6,14 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from kascade.cli.bench import add_bench
 from kascade.cli.lock import add_lock
 from kascade.cli.verify import add_arguments as add_verify
 from kascade.errors import EXIT_INVALID, KascadeError, unwritable
+
+_STANDARD_OUTPUT: Final = Path("-")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,7 +48,12 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     plan = verbs.add_parser("plan", help="show every number that follows from a configuration")
     plan.add_argument("config", type=Path, help="the configuration file, such as config/fleet.yaml")
-    plan.add_argument("--json", type=Path, help="also write the plan to this file")
+    plan.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="also write the plan to this file; - prints it instead of the tables",
+    )
     plan.set_defaults(run=_plan)
     verify = verbs.add_parser(
         "verify", help="prove that one replica answers from what another one computed"
@@ -58,10 +66,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def _plan(arguments: argparse.Namespace) -> int:
     from kascade.cli.plan_view import show_plan  # noqa: PLC0415  (rich is slow to import)
-    from kascade.sizing.document import write_plan  # noqa: PLC0415
+    from kascade.sizing.document import plan_text, write_plan  # noqa: PLC0415
     from kascade.sizing.planner import plan_file  # noqa: PLC0415
 
     plan = plan_file(arguments.config)
+    if arguments.json == _STANDARD_OUTPUT:
+        sys.stdout.write(plan_text(plan))
+        return 0
     show_plan(plan, source=str(arguments.config))
     if arguments.json is not None:
         write_plan(plan, arguments.json)

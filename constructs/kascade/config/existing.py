@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 from collections.abc import Iterator, Sequence
 
 from kascade.config.model import (
+    BASE_ADDONS,
+    WEIGHTS_ADDON,
     AddonsConfig,
+    ExistingEksConfig,
     ExistingVpcConfig,
     HyperPodConfig,
     InstanceGroupConfig,
@@ -29,6 +33,16 @@ _OF_INSTANCES = (
     "volume_kms_key_arn",
 )
 """What a group says of instances that HyperPod has yet to make."""
+
+_ADDONS = (*BASE_ADDONS, WEIGHTS_ADDON)
+"""Those that are asked for here; the names of others are read by nobody."""
+
+_NO_SLIPS = frozenset({"aws-efs-csi-driver", "aws-fsx-csi-driver"})
+"""Add-ons of AWS whose names are near one of those above."""
+
+_NEAR = 0.75
+"""How alike two names have to be, by difflib's measure. ``aws-ebs-csi`` and its driver are at 0.76,
+and of AWS's other add-ons none is above 0.69."""
 
 _VPC: ConfigPath = ("network", "existing")
 _EKS: ConfigPath = ("kubernetes", "existing")
@@ -64,6 +78,7 @@ def check_existing(config: ServingConfig) -> Iterator[Problem]:
         yield from _of_the_vpc(config, vpc)
     if eks is not None:
         yield from _unread_by_eks(config.kubernetes)
+        yield from _of_addons(eks)
     if hyperpod is not None:
         yield from _of_hyperpod(config, hyperpod.cluster_arn)
 
@@ -148,6 +163,18 @@ def _unread_by_eks(kubernetes: KubernetesConfig) -> Iterator[Problem]:
         yield _unread(
             ("kubernetes", "addons"), "HyperPod's add-ons on it are its owner's choice", _EKS
         )
+
+
+def _of_addons(eks: ExistingEksConfig) -> Iterator[Problem]:
+    for index, name in enumerate(eks.addons):
+        near = difflib.get_close_matches(name, _ADDONS, n=2, cutoff=_NEAR)
+        if near and name not in _ADDONS and name not in _NO_SLIPS:
+            meant = " or ".join(near)
+            yield Problem(
+                path=(*_EKS, "addons", index),
+                message=f"got {name}, which nothing here asks for and which is near {meant}; "
+                f"write {meant}, or leave it out",
+            )
 
 
 def _of_hyperpod(config: ServingConfig, arn: str) -> Iterator[Problem]:

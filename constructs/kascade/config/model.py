@@ -301,6 +301,9 @@ BASE_ADDONS = (
 )
 """What every cluster here needs."""
 
+WEIGHTS_ADDON = "aws-mountpoint-s3-csi-driver"
+"""What weights in S3 need beside it."""
+
 
 class ExistingEksConfig(Block):
     """An EKS cluster of yours, with authentication mode API or API_AND_CONFIG_MAP."""
@@ -317,8 +320,9 @@ class ExistingEksConfig(Block):
     addons: tuple[Annotated[str, _matching(_ADDON, "the name of an EKS add-on")], ...] = Field(
         default=BASE_ADDONS,
         max_length=40,
-        description="EKS add-ons that it has; what is missing is added. Without this: the five "
-        "that every cluster here needs.",
+        description="EKS add-ons that it has. Of eks-pod-identity-agent, aws-ebs-csi-driver and, "
+        "for weights in S3, aws-mountpoint-s3-csi-driver what is missing is added; vpc-cni, "
+        "kube-proxy and coredns never are. Without this: the five that every cluster here needs.",
     )
 
 

@@ -22,6 +22,7 @@ from kascade.errors import Problem
 from kascade.sizing import pool
 from kascade.sizing.addresses import advise_on_ranges
 from kascade.sizing.draft import Draft, Group
+from kascade.sizing.surroundings import advise_on_surroundings
 from kascade.units import counted
 
 
@@ -81,6 +82,7 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
     _of_l2(draft)
     _of_the_janitor(draft)
     _of_autoscaling(draft)
+    advise_on_surroundings(draft)
     if not draft.config.kubernetes.admin_role_arns and draft.config.kubernetes.existing is None:
         draft.warnings.append(
             Problem(

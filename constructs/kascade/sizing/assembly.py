@@ -56,6 +56,10 @@ SYSTEM_USD_PER_HOUR: Final = MappingProxyType(
     {"m7i.xlarge": 0.2016, "m5.xlarge": 0.192, "m5.2xlarge": 0.384}
 )
 
+_OF_THE_CLUSTER: Final = ("vpc-cni", "kube-proxy", "coredns")
+"""Every pod of a cluster hangs on these. Of somebody's cluster they are its owner's, whatever is
+there: EKS's add-on, a chart or Cilium."""
+
 ROUTER_BASE_MIB: Final = 256
 
 ROUTER_TREE_MIB: Final = 288
@@ -191,7 +195,7 @@ def _cluster(
             addon
             for addon in _addons(config.kubernetes.version, s3_driver=_s3_driver(draft))
             if config.kubernetes.existing is None
-            or addon.name not in config.kubernetes.existing.addons
+            or addon.name not in (*_OF_THE_CLUSTER, *config.kubernetes.existing.addons)
         ),
         system_group=SystemGroupPlan(
             instance_type=system.instance_type,
@@ -338,27 +342,40 @@ def _observability(draft: Draft) -> ObservabilityPlan | None:
 
 def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Figure:
     system = draft.config.kubernetes.system_group
+    # What is somebody's is paid for already, at prices that its owner knows.
+    theirs = draft.config.hyperpod.existing is not None
     parts = [
-        (group.config.count, group.instance.name, group.usd_per_hour.value)
+        (
+            group.config.count,
+            group.instance.name,
+            group.usd_per_hour.value,
+            " (spot priced as on demand)" if group.config.capacity.kind == "spot" else "",
+        )
         for group in groups.values()
+        if not theirs
     ]
-    parts.append((system.count, system.instance_type, SYSTEM_USD_PER_HOUR[system.instance_type]))
-    # Of somebody's cluster the control plane is paid for already, at a price that its owner knows.
+    parts.append(
+        (system.count, system.instance_type, SYSTEM_USD_PER_HOUR[system.instance_type], "")
+    )
     eks = 0.0
     if draft.config.kubernetes.existing is None:
         extended = support_of(draft.config.kubernetes.version) == "extended"
         eks = EKS_EXTENDED_USD_PER_HOUR if extended else EKS_USD_PER_HOUR
-    total = sum(count * price for count, _, price in parts) + eks
-    words = [f"{count} x {kind} at {price:g}" for count, kind, price in parts]
+    total = sum(count * price for count, _, price, _ in parts) + eks
+    words = [f"{count} x {kind} at {price:g}{note}" for count, kind, price, note in parts]
     if draft.config.hyperpod.autoscaling is not None:
         words = [*(f"up to {word}" for word in words[:-1]), words[-1]]
     words += [f"EKS at {eks:.2f}"] if eks else []
+    without = ["the HyperPod nodes, which are their owner's"] if theirs else []
+    without += [] if eks else ["the EKS cluster that is there"]
+    without += ["NAT", "endpoints", "EBS", "logs", "metrics"]
+    if features.operated(draft.config):
+        without += ["load balancers", "the SageMaker endpoint"]
     return Figure(
         value=round(total, 2),
         unit="USD/h",
         reason=f"{', '.join(words)}; EC2 on-demand prices of {PRICE_REGION} unless configured. "
-        f"Not in it: {'' if eks else 'the EKS cluster that is there, '}NAT, endpoints, EBS, logs, "
-        "metrics",
+        f"Not in it: {', '.join(without)}",
     )
 
 

@@ -458,6 +458,8 @@ class CurvinePlan:
         block_size_mb: Curvine's own block size; holds one KV chunk.
         ttl_hours: Age at which Curvine deletes a file.
         prepared: Whether a lifecycle script makes ``host_path``; else the worker's pod does.
+        driver_groups: The only groups whose nodes the CSI driver runs on. Empty where every
+            HyperPod node is of this deployment.
     """
 
     namespace: str
@@ -487,6 +489,7 @@ class CurvinePlan:
     client_timeout_ms: int
     worker_policy: str
     prepared: bool = True
+    driver_groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

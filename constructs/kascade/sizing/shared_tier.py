@@ -103,6 +103,7 @@ def curvine_plan(
         cluster_id=draft.config.name,
         image=draft.image("curvine"),
         prepared=draft.config.hyperpod.existing is None,
+        driver_groups=(() if draft.config.hyperpod.existing is None else tuple(sorted(groups))),
         csi_image=draft.image("curvine_csi"),
         provisioner_image=draft.image("csi_provisioner"),
         registrar_image=draft.image("csi_registrar"),

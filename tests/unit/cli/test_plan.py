@@ -12,6 +12,7 @@ import yaml
 from kascade import plan_file
 from kascade.catalog.endpoints import CLOSED_ENDPOINTS, GRAFANA_ENDPOINTS
 from kascade.cli import main
+from kascade.sizing.document import plan_text
 
 ROOT = Path(__file__).parents[3]
 DEFAULT = ROOT / "config" / "default.yaml"
@@ -149,3 +150,18 @@ def test_a_refusal_counts_one_router_and_one_master(
 def test_the_search_for_plurals_finds_some() -> None:
     text = "got 2; 1 routers, 1 Curvine masters, 1 pod slots, 1 of 1 GPUs, 11 routers, 0.1 hours"
     assert _of_one(text) == ["1 routers", "1 Curvine masters", "1 pod slots", "1 GPUs"]
+
+
+def test_a_dash_means_standard_output_and_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["plan", str(DEFAULT), "--json", "-"]) == 0
+    said = capsys.readouterr()
+    assert said.out == plan_text(plan_file(DEFAULT))
+    assert said.err == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_checkout_holds_no_file_of_that_name() -> None:
+    assert not (ROOT / "-").exists()

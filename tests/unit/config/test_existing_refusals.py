@@ -32,6 +32,10 @@ def kubernetes(**settings: object) -> Edit:
     return lambda c: c["kubernetes"].update(settings)
 
 
+def eks_addons(*names: str) -> Edit:
+    return lambda c: c["kubernetes"]["existing"].update(addons=list(names))
+
+
 def hyperpod(**settings: object) -> Edit:
     return lambda c: c["hyperpod"].update(settings)
 
@@ -229,6 +233,16 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         "kubernetes.public_access_cidrs",
         r"nothing reads it with kubernetes\.existing: who reaches it is its owner's choice",
     ),
+    "an add-on under a name that is not its own": (
+        eks_addons("coredns", "vpccni"),
+        "kubernetes.existing.addons[1]",
+        r"got vpccni, which nothing here asks for and which is near vpc-cni; write vpc-cni, or",
+    ),
+    "half an add-on's name": (
+        eks_addons("vpc-cni", "aws-ebs-csi"),
+        "kubernetes.existing.addons[1]",
+        r"near aws-ebs-csi-driver; write aws-ebs-csi-driver",
+    ),
     "HyperPod's add-ons on somebody's cluster": (
         kubernetes(addons={"task_governance": True}),
         "kubernetes.addons",
@@ -287,6 +301,15 @@ def test_what_is_there_is_named_and_not_made() -> None:
     assert plan.cluster.addons == ()
     assert plan.network.collector_cidrs == plan.network.private_cidrs
     assert not any("admin_role_arns" in str(warning) for warning in plan.warnings)
+
+
+def test_other_add_ons_may_be_listed(tmp_path: Path) -> None:
+    """Those of AWS whose names are near one that is asked for, too."""
+    config = yaml.safe_load(CONFIG.read_text())
+    names = ["vpc-cni", "aws-efs-csi-driver", "aws-fsx-csi-driver", "eks-node-monitoring-agent"]
+    eks_addons(*names)(config)
+    found = [addon.name for addon in plan_file(write(tmp_path, config)).cluster.addons]
+    assert found == ["eks-pod-identity-agent", "aws-ebs-csi-driver"]
 
 
 RANGES = ["10.3.0.0/16", "100.64.0.0/24", "10.100.0.0/16", "192.168.0.0/28"]

@@ -50,12 +50,14 @@ def test_somebodys_control_plane_is_neither_counted_nor_spoken_of(
     config = yaml.safe_load((ROOT / "config" / "existing.yaml").read_text())
     config["kubernetes"]["version"] = version
     plan = plan_file(write(tmp_path, config))
-    instances, system = plan.cluster.groups[0], plan.cluster.system_group
-    assert (instances.count, system.instance_type, system.count) == (2, "m7i.xlarge", 2)
-    each = instances.usd_per_hour.value
-    assert plan.usd_per_hour.value == round(2 * each + 2 * 0.2016, 2)
-    assert "EKS at" not in plan.usd_per_hour.reason
-    assert "Not in it: the EKS cluster that is there, NAT" in plan.usd_per_hour.reason
+    system = plan.cluster.system_group
+    assert (system.instance_type, system.count) == ("m7i.xlarge", 2)
+    assert plan.usd_per_hour.value == round(2 * 0.2016, 2)
+    assert plan.usd_per_hour.reason.startswith("2 x m7i.xlarge at 0.2016; ")
+    assert plan.usd_per_hour.reason.endswith(
+        "Not in it: the HyperPod nodes, which are their owner's, the EKS cluster that is there, "
+        "NAT, endpoints, EBS, logs, metrics"
+    )
     assert [w for w in plan.warnings if w.path == ("kubernetes", "version")] == []
 
 
@@ -66,3 +68,16 @@ def test_a_version_with_time_left_is_not_mentioned(tmp_path: Path) -> None:
 def test_every_allowed_version_has_its_dates() -> None:
     assert set(KUBERNETES_VERSIONS) == set(SUPPORT_ENDS)
     assert all(standard < extended for standard, extended in SUPPORT_ENDS.values())
+
+
+def test_spot_is_priced_as_on_demand_and_says_so() -> None:
+    reason = plan_file(ROOT / "config" / "spot.yaml").usd_per_hour.reason
+    priced = [part for part in reason.partition(";")[0].split(", ") if part.endswith(")")]
+    assert priced
+    assert all(part.endswith(" (spot priced as on demand)") for part in priced)
+    assert "spot" not in plan_file(ROOT / "config" / "default.yaml").usd_per_hour.reason
+
+
+def test_what_the_operator_brings_is_named_as_not_counted() -> None:
+    reason = plan_file(ROOT / "config" / "operator.yaml").usd_per_hour.reason
+    assert reason.endswith("metrics, load balancers, the SageMaker endpoint")

@@ -187,6 +187,14 @@ class CurvineCsi(Construct):
             },
         )
 
+    def _nodes(self) -> Fields:
+        """Only HyperPod nodes run engines; elsewhere it would idle on memory it reserves."""
+        if self._plan.driver_groups:
+            # The cluster is somebody's, and so are its other groups.
+            groups = list(self._plan.driver_groups)
+            return {"key": INSTANCE_GROUP_LABEL, "operator": "In", "values": groups}
+        return {"key": INSTANCE_GROUP_LABEL, "operator": "Exists"}
+
     def _node_pod(self, service_account: str) -> Fields:
         socket = {"name": "plugin-dir", "mountPath": "/csi"}
         registration = {"name": "registration-dir", "mountPath": "/registration"}
@@ -197,17 +205,10 @@ class CurvineCsi(Construct):
             "priorityClassName": "system-node-critical",
             # A pod that must outlive every taint, since other pods' mounts hang on it.
             "tolerations": [{"operator": "Exists"}],
-            # Only HyperPod nodes run engines; elsewhere it would idle on memory it reserves.
             "affinity": {
                 "nodeAffinity": {
                     "requiredDuringSchedulingIgnoredDuringExecution": {
-                        "nodeSelectorTerms": [
-                            {
-                                "matchExpressions": [
-                                    {"key": INSTANCE_GROUP_LABEL, "operator": "Exists"}
-                                ]
-                            }
-                        ]
+                        "nodeSelectorTerms": [{"matchExpressions": [self._nodes()]}]
                     }
                 }
             },
