@@ -46,6 +46,7 @@ def build(app: cdk.App, plan: ServingPlan, *, manifests: Path, folder: Path = Pa
     Returns:
         The cdk8s app with every chart.
     """
+    destroy = plan.on_delete == "destroy" and _may_destroy(app)
     charts_app = manifest_app(str(manifests))
     charts = build_charts(charts_app, plan)
     network = NetworkStack(app, f"{plan.name}-network", plan=plan)
@@ -56,6 +57,7 @@ def build(app: cdk.App, plan: ServingPlan, *, manifests: Path, folder: Path = Pa
         network=network.network,
         platform=charts.platform.to_json(),
         dependencies=_dependencies(plan, folder),
+        destroy=destroy,
     )
     ServingStack(
         app,
@@ -82,7 +84,7 @@ def build(app: cdk.App, plan: ServingPlan, *, manifests: Path, folder: Path = Pa
             rules=rule_groups(cluster_name=plan.name) if plan.operated else None,
         )
     bound_custom_resources(app)
-    keep_or_destroy(app, destroy=plan.on_delete == "destroy" and _may_destroy(app))
+    keep_or_destroy(app, destroy=destroy)
     return charts_app
 
 

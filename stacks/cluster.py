@@ -35,6 +35,7 @@ class ClusterStack(KascadeStack):
         network: ServingNetwork,
         platform: Sequence[KubernetesObject],
         dependencies: LocalChart | None = None,
+        destroy: bool = False,
     ) -> None:
         super().__init__(
             scope,
@@ -42,6 +43,7 @@ class ClusterStack(KascadeStack):
             plan=plan,
             description=f"Kascade {plan.name}: EKS and HyperPod clusters",
         )
+        self._destroy = destroy
         self.eks = ServingEksCluster(self, "Eks", plan=plan.cluster, network=network)
         self.platform = AppliedManifests(
             self, "Platform", cluster=self.eks.cluster, objects=platform
@@ -90,6 +92,7 @@ class ClusterStack(KascadeStack):
                 vpc_id=network.vpc.vpc_id,
                 hyperpod=hyperpod.resource,
                 after=self.eks.ready,
+                drained_with_log_days=(plan.cluster.log_retention_days if self._destroy else None),
             )
             if self.features.inference is not None:
                 BalancerDrain(

@@ -13,6 +13,7 @@ import yaml
 import app
 from kascade import ServingPlan
 from tests.checkout import ROOT, copy_checkout, run_app
+from tests.contract.deploy_order import ADDON, INFERENCE, Assembly, faults
 from tools.outputs import Outputs, cdk_context
 
 Synthesized = Callable[[str], Outputs]
@@ -70,12 +71,15 @@ def test_no_function_writes_to_a_log_group_that_nobody_deletes(
 def with_both_keys(
     plan: Callable[[str], ServingPlan], tmp_path_factory: pytest.TempPathFactory
 ) -> Outputs:
-    root = tmp_path_factory.mktemp("keys")
-    outputs = Outputs(name="default", assembly=root / "cdk.out", dist=root / "dist")
+    return _with_both_keys(plan, "default", tmp_path_factory.mktemp("keys"))
+
+
+def _with_both_keys(plan: Callable[[str], ServingPlan], config: str, root: Path) -> Outputs:
+    outputs = Outputs(name=config, assembly=root / "cdk.out", dist=root / "dist")
     made = cdk.App(
         outdir=str(outputs.assembly), context=cdk_context() | {"kascade:allow-destroy": "true"}
     )
-    app.build(made, replace(plan("default"), on_delete="destroy"), manifests=outputs.dist)
+    app.build(made, replace(plan(config), on_delete="destroy"), manifests=outputs.dist)
     made.synth()
     return outputs
 
@@ -136,3 +140,44 @@ def test_the_second_key_is_one_flag_for_either_verb(verb: str, given: str, turne
     assert "--context config='config/fleet.yaml'" in line
     assert ("--context kascade:allow-destroy=true" in line) is turned
     assert "--force" not in line
+
+
+DRAIN = "Custom::BucketDrain"
+
+
+def test_a_bucket_that_somebody_fills_is_emptied_between_the_two(
+    plan: Callable[[str], ServingPlan], tmp_path: Path
+) -> None:
+    """The operator goes first, then what it wrote, then the bucket; a deletion goes backwards."""
+    outputs = _with_both_keys(plan, "operator", tmp_path)
+    assembly = Assembly.of(outputs)
+    assert faults(assembly) == []
+    (drain,) = assembly.find(lambda r: r["Type"] == DRAIN)
+    (addon,) = assembly.find(
+        lambda r: r["Type"] == ADDON and r["Properties"]["AddonName"] == INFERENCE
+    )
+    bucket = (drain[0], assembly.resources[drain]["Properties"]["BucketName"]["Ref"])
+    assert "Certificates" in bucket[1]
+    assert bucket in assembly.before(drain)
+    assert drain in assembly.before(addon)
+    assert assembly.resources[bucket]["DeletionPolicy"] == "Delete"
+    rights = [
+        (statement["Action"], statement["Resource"])
+        for node, resource in assembly.resources.items()
+        if resource["Type"] == "AWS::IAM::Policy" and "CertificatesDrainHandlerRole" in node[1]
+        for statement in resource["Properties"]["PolicyDocument"]["Statement"]
+    ]
+    arn = {"Fn::GetAtt": [bucket[1], "Arn"]}
+    assert rights[1:] == [
+        ("s3:ListBucketVersions", arn),
+        (["s3:DeleteObject", "s3:DeleteObjectVersion"], {"Fn::Join": ["", [arn, "/*"]]}),
+        ("cloudformation:DescribeStacks", {"Ref": "AWS::StackId"}),
+    ]
+
+
+def test_without_both_keys_nothing_can_empty_a_bucket(
+    synthesized: Synthesized, config: str
+) -> None:
+    found = list(resources(synthesized(config)))
+    assert [name for name, resource in found if resource["Type"] == DRAIN] == []
+    assert "s3:DeleteObjectVersion" not in str(found)

@@ -16,6 +16,7 @@ from constructs import Construct, IDependable
 from kascade.aws._balancer_policy import balancer_statements
 from kascade.aws._nag import accept, accept_managed_policies, accept_wildcards
 from kascade.aws._trust import ClusterIdentity, service_account_role
+from kascade.aws.buckets import BucketDrain
 from kascade.catalog.addons import (
     BALANCER_ACCOUNT,
     FSX_ACCOUNT,
@@ -60,6 +61,7 @@ class FeatureAddons(Construct):
         vpc_id: str,
         hyperpod: sagemaker.CfnCluster,
         after: Sequence[IDependable],
+        drained_with_log_days: int | None = None,
     ) -> None:
         """Install what a plan names.
 
@@ -72,10 +74,13 @@ class FeatureAddons(Construct):
             vpc_id: The cluster's VPC.
             hyperpod: The HyperPod cluster; every add-on comes after it.
             after: What else every add-on comes after, such as system nodes.
+            drained_with_log_days: Where the bucket of certificates goes with the stack, the days
+                that the logs of what empties it are kept; None where the bucket stays.
         """
         super().__init__(scope, construct_id)
         self._cluster = cluster
         self._hyperpod = hyperpod
+        self._drained_with_log_days = drained_with_log_days
         self._first: list[IDependable] = [hyperpod, *after]
         dependencies = [self._dependency(addon) for addon in plan.dependencies]
         self.ready: list[IDependable] = [*dependencies]
@@ -168,6 +173,15 @@ class FeatureAddons(Construct):
         dependencies: Sequence[IDependable],
     ) -> eks.CfnAddon:
         bucket = self._certificates(plan)
+        drains = []
+        if self._drained_with_log_days is not None:
+            drain = BucketDrain(
+                self,
+                "CertificatesDrain",
+                bucket=bucket,
+                log_retention_days=self._drained_with_log_days,
+            )
+            drains.append(drain.resource)
         operator = self._operator_role(plan, identity, bucket)
         keda = self._keda_role(identity)
         balancer = self._balancer_role(identity, vpc_id)
@@ -186,7 +200,7 @@ class FeatureAddons(Construct):
         }
         return self._add(
             plan.addon,
-            [*dependencies, bucket, operator, keda, balancer, identity],
+            [*dependencies, bucket, *drains, operator, keda, balancer, identity],
             configuration=cdk.Stack.of(self).to_json_string(values),
         )
 

@@ -1,0 +1,1 @@
+"""The function behind kascade.aws.buckets; see index.py."""
