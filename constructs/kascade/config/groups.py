@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kascade.catalog.instances import INSTANCES, InstanceType
 from kascade.catalog.training_plans import RESERVABLE_TYPES
-from kascade.config.model import InstanceGroupConfig, ServingConfig
+from kascade.config.model import InstanceGroupConfig, ServingConfig, unshort
 from kascade.errors import ConfigPath, Problem, format_path
 from kascade.units import counted
 
@@ -27,7 +27,26 @@ def check_groups(config: ServingConfig) -> Iterator[Problem]:
         yield from _reserved(group, path)
         yield from _regions_of(config, group, path)
         yield from _read_by_the_operator(config, index, path)
+    yield from _names(config)
     yield from _shared(config)
+
+
+def _names(config: ServingConfig) -> Iterator[Problem]:
+    there = config.hyperpod.existing is not None
+    first: dict[str, str] = {}
+    for index, group in enumerate(config.instance_groups):
+        path: ConfigPath = ("instance_groups", index, "name")
+        message = unshort(group.name)
+        if message is not None and not there:
+            yield Problem(path=path, message=message, also_reads=(("hyperpod", "existing"),))
+        # Objects of Kubernetes are named after it, in lower case.
+        other = first.setdefault(group.name.lower(), group.name)
+        if other != group.name:
+            yield Problem(
+                path=path,
+                message=f"{group.name!r} and {other!r} differ in case alone, and objects of "
+                "Kubernetes are named after them in lower case; serve on one of the two",
+            )
 
 
 def _types(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:

@@ -17,6 +17,8 @@ from kascade.catalog.schedules import SCHEDULE, SCHEDULE_WORDS
 
 _MAX_NAME = 20
 MAX_MODEL_NAME = 32
+_GROUP_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+"""InstanceGroupName of CloudFormation's registry."""
 _LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _ROLE_ARN = re.compile(
     r"arn:aws:iam::[0-9]{12}:role/(?!aws-service-role/)([\w+=,.@-]{1,128}/){0,8}[\w+=,.@-]{1,64}",
@@ -88,17 +90,30 @@ _MOST_RANGES = 50
 _VPC_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
 
+def unshort(value: str, limit: int = _MAX_NAME) -> str | None:
+    """Say why a name is no short one, or None."""
+    if _LABEL.fullmatch(value) and len(value) <= limit:
+        return None
+    return (
+        f"{value!r} cannot name cloud resources; use lower-case letters, digits and inner "
+        f"hyphens, beginning with a letter, at most {limit} characters"
+    )
+
+
 def _short_name(limit: int) -> AfterValidator:
     def check(value: str) -> str:
-        if not _LABEL.fullmatch(value) or len(value) > limit:
-            msg = (
-                f"{value!r} cannot name cloud resources; use lower-case letters, digits and inner "
-                f"hyphens, beginning with a letter, at most {limit} characters"
-            )
+        if (msg := unshort(value, limit)) is not None:
             raise ValueError(msg)
         return value
 
     return AfterValidator(check)
+
+
+def _group_name(value: str) -> str:
+    """Whatever HyperPod takes; only a group that is there may have more than a short name."""
+    if not _GROUP_NAME.fullmatch(value):
+        raise ValueError(unshort(value) or "")
+    return value
 
 
 def _matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
@@ -492,8 +507,10 @@ class TrainingPlanCapacity(Block):
 class InstanceGroupConfig(Block):
     """A HyperPod instance group: instances of one type, or of several that are alike."""
 
-    name: Annotated[str, _short_name(_MAX_NAME)] = Field(
-        examples=["gpu"], description="Name of the group, unique."
+    name: Annotated[str, AfterValidator(_group_name)] = Field(
+        examples=["gpu"],
+        description="Name of the group, unique: at most 20 lower-case letters, digits and hyphens. "
+        "With hyperpod.existing the group's own name, whatever it is.",
     )
     instance_type: str | None = Field(
         default=None,

@@ -176,6 +176,11 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
         r"is not a tag key .*not `aws:`",
     ),
     "a blank for a tag": (top(tags={" ": "a"}), r"tags. ", r"' ' is not a tag key"),
+    "a group in capitals": (
+        group(name="GPU"),
+        "instance_groups[0].name",
+        r"'GPU' cannot name cloud resources; use lower-case letters",
+    ),
     "Kueue's namespace": (top(name="kueue-system"), "name", r"'kueue-system' is the name of a na"),
     "a key of another partition": (
         group(volume_kms_key_arn="arn:aws-cn:kms:us-west-2:111122223333:key/1"),

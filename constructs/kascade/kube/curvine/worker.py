@@ -81,7 +81,8 @@ class CurvineWorkers(Construct):
         self._worker = worker
         selecting = {**CurvineNames(curvine).selector("worker"), GROUP_LABEL: worker.group}
         meta = Metadata(
-            name=f"curvine-worker-{worker.group}",
+            # A group of somebody's cluster may be called in capitals.
+            name=f"curvine-worker-{worker.group.lower()}",
             namespace=curvine.namespace,
             labels=labels(selecting),
         )
