@@ -1,13 +1,20 @@
 """Mistakes about HyperPod's add-ons and Karpenter, with the sentence a person gets to read."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kascade import plan_file
-from tests.unit.config.test_invariants import Edit, base, both, group, model, problems_of, write
+from tests.unit.config.test_invariants import (
+    Edit,
+    assert_one_sentence,
+    base,
+    both,
+    group,
+    model,
+    write,
+)
 
 WORKSPACE = "arn:aws:aps:{region}:111122223333:workspace/ws-0a1b2c3d"
 
@@ -163,10 +170,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
 def test_one_mistake_is_one_sentence(edit: Edit, path: str, words: str, tmp_path: Path) -> None:
     config = base()
     edit(config)
-    (problem,) = problems_of(write(tmp_path, config))
-    where, _, text = problem.partition(f"{path}: ")
-    assert re.fullmatch(r"(line \d+: )?", where), problem
-    assert re.search(words, text), problem
+    assert_one_sentence(write(tmp_path, config), path, words)
 
 
 def test_karpenter_by_itself_is_no_mistake(tmp_path: Path) -> None:

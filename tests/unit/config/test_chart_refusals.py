@@ -1,6 +1,5 @@
 """Mistakes about AWS's own chart of HyperPod's dependencies, and the sentence for each."""
 
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ import yaml
 
 from kascade import InvalidConfigError, load_config, plan_file, plan_serving
 from kascade.config.lock import check_lock, locked_values
-from tests.unit.config.test_invariants import problems_of, write
+from tests.unit.config.test_invariants import assert_one_sentence, problems_of, write
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "tests" / "data" / "charts" / "hyperpod"
@@ -121,10 +120,7 @@ def lay_out(folder: Path, edit: Edit | None = None) -> Path:
 
 @pytest.mark.parametrize(("edit", "words"), MISTAKES.values(), ids=MISTAKES.keys())
 def test_one_mistake_is_one_sentence(edit: Edit, words: str, tmp_path: Path) -> None:
-    (problem,) = problems_of(lay_out(tmp_path, edit))
-    where, _, text = problem.partition("kubernetes.dependencies_chart: ")
-    assert re.fullmatch(r"(line \d+: )?", where), problem
-    assert re.search(words, text), problem
+    assert_one_sentence(lay_out(tmp_path, edit), "kubernetes.dependencies_chart", words)
 
 
 def test_type_and_region_are_two_mistakes(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Mistakes about a VPC, an EKS or a HyperPod cluster that are there, and the sentence for each."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import yaml
 
 from kascade import ServingConfig, ServingPlan, plan_file
 from kascade.config.lock import check_lock, locked_values
-from tests.unit.config.test_invariants import both, problems_of, write
+from tests.unit.config.test_invariants import assert_one_sentence, both, problems_of, write
 
 CONFIG = Path(__file__).parents[3] / "config" / "existing.yaml"
 Edit = Callable[[dict[str, Any]], object]
@@ -288,10 +287,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
 def test_one_mistake_is_one_sentence(edit: Edit, path: str, words: str, tmp_path: Path) -> None:
     config = yaml.safe_load(CONFIG.read_text())
     edit(config)
-    (problem,) = problems_of(write(tmp_path, config))
-    where, _, text = problem.partition(f"{path}: ")
-    assert re.fullmatch(r"(line \d+: )?", where), problem
-    assert re.search(words, text), problem
+    assert_one_sentence(write(tmp_path, config), path, words)
 
 
 def test_what_is_there_is_named_and_not_made() -> None:

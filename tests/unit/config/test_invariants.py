@@ -40,6 +40,14 @@ def problems_of(path: Path) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
+def assert_one_sentence(file: Path, path: str, words: str) -> None:
+    """One mistake of a configuration is one sentence, at its path and in these words."""
+    (problem,) = problems_of(file)
+    where, _, text = problem.partition(f"{path}: ")
+    assert re.fullmatch(r"(line \d+: )?", where), problem
+    assert re.search(words, text), problem
+
+
 def group(index: int = 0, **changes: object) -> Edit:
     return lambda c: c["instance_groups"][index].update(changes)
 
@@ -819,10 +827,7 @@ def test_one_mistake_is_one_sentence(case: str, tmp_path: Path) -> None:
     edit, path, sentence = MISTAKES[case]
     config = base()
     edit(config)
-    (problem,) = problems_of(write(tmp_path, config))
-    where, _, text = problem.partition(f"{path}: ")
-    assert re.fullmatch(r"(line \d+: )?", where), problem
-    assert re.search(sentence, text), problem
+    assert_one_sentence(write(tmp_path, config), path, sentence)
 
 
 def test_pod_slots_count_every_daemon(tmp_path: Path) -> None:
