@@ -50,7 +50,7 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
     "more than 20 types": (
         types(*(f"ml.x{n}.large" for n in range(21))),
         "instance_groups[0].instance_types",
-        r"got too many; at most 20 are allowed",
+        r"got 21; at most 20 are allowed, so take some out",
     ),
     "types with different GPU counts": (
         types("ml.g6e.4xlarge", "ml.g6e.12xlarge"),
@@ -67,7 +67,7 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
             types("ml.g6e.8xlarge", "ml.g6e.xlarge"),
             hyperpod(tiered_storage_percentage=80),
         ),
-        "models[0].instance_group",
+        "hyperpod.tiered_storage_percentage",
         r"ml\.g6e\.8xlarge or ml\.g6e\.xlarge",
     ),
     "type list in mode operator": (
@@ -171,7 +171,7 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
     "six security groups": (
         hyperpod(security_group_ids=[f"sg-0000000{n}" for n in range(5)]),
         "hyperpod.security_group_ids",
-        r"got too many; at most 4 are allowed",
+        r"got 5; at most 4 are allowed, so take some out",
     ),
     "security group by name": (
         hyperpod(security_group_ids=["default"]),

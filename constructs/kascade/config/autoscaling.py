@@ -17,8 +17,8 @@ def check_autoscaling(config: ServingConfig) -> Iterator[Problem]:
     Args:
         config: A configuration whose fields are valid one by one.
     """
-    if config.hyperpod.autoscaling is None:
-        return
+    if config.hyperpod.autoscaling is None or config.hyperpod.existing is not None:
+        return  # the latter has its sentence already
     if config.hyperpod.node_recovery != "Automatic":
         yield Problem(
             path=("hyperpod", "node_recovery"),

@@ -162,7 +162,7 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
     reads = tuple(("instance_groups", index, "name") for index in range(len(groups)))
     for index, model in enumerate(config.models):
         path = ("models", index, "instance_group")
-        if model.instance_group is None and len(groups) > 1:
+        if model.instance_group is None and len(set(groups)) > 1:
             yield Problem(
                 path=path,
                 message=f"there are several groups, so say which one runs {model.name!r}: "

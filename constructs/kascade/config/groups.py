@@ -105,7 +105,8 @@ def _counts(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
 
 
 def _adapters(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
-    without = [instance.name for instance in _known(group) if not instance.efa_interfaces]
+    known = {instance.name: instance for instance in _known(group)}
+    without = [name for name, instance in known.items() if not instance.efa_interfaces]
     if group.efa != "none" and without:
         yield Problem(
             path=(*path, "efa"),

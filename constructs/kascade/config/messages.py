@@ -204,7 +204,9 @@ def _is_echo(data: Any, details: ErrorDetails) -> bool:
     if details["type"] != "too_short":
         return False
     given = _get(data, _data_path(data, details["loc"]))
-    return isinstance(given, list) and len(given) >= details.get("ctx", {}).get("min_length", 0)
+    # Pydantic counts the items that are sound.
+    sound = details.get("ctx", {}).get("actual_length", 0)
+    return isinstance(given, list) and len(given) > sound
 
 
 def _shown(value: Any) -> str:
@@ -224,7 +226,8 @@ def _sentence(data: Any, path: ConfigPath, details: ErrorDetails) -> str:  # noq
     if kind in {"literal_error", "union_tag_invalid"}:
         if kind == "union_tag_invalid":
             return f"got kind {context['tag']!r}; allowed: {context['expected_tags']}"
-        return f"got {_shown(given)}; allowed: {context['expected']}"
+        got = "nothing" if given is None else _shown(given)
+        return f"got {got}; allowed: {context['expected']}"
     if kind == "union_tag_not_found":
         allowed = ", ".join(repr(known) for known in _kinds(path))
         return f"this block must begin with `kind:`; allowed: {allowed}"
@@ -237,7 +240,10 @@ def _sentence(data: Any, path: ConfigPath, details: ErrorDetails) -> str:  # noq
             f"{_description(data, path)}"
         )
     if kind == "too_long":
-        return f"got too many; at most {context['max_length']} are allowed"
+        return (
+            f"got {context['actual_length']}; at most {context['max_length']} are allowed, so take "
+            "some out"
+        )
     if kind.startswith("int_"):
         return f"must be a whole number, got {_shown(given)}{_kind_of(given)}"
     if kind.startswith("float_") or kind == "finite_number":

@@ -643,7 +643,12 @@ class HyperPodConfig(Block):
         default="Automatic",
         description="Whether HyperPod replaces instances that fail health checks.",
     )
-    nvme_mount: Annotated[str, _matching(_HOST_PATH, "an absolute path")] = Field(
+    nvme_mount: Annotated[
+        str,
+        _matching(
+            _HOST_PATH, "an absolute path such as /opt/dlami/nvme, without a slash at its end"
+        ),
+    ] = Field(
         default="/opt/dlami/nvme",
         description="Where the instance's NVMe is mounted. Sources disagree between this and "
         "/opt/sagemaker; the lifecycle script refuses a path that is no NVMe mount.",

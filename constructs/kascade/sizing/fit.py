@@ -44,7 +44,8 @@ def gpus_fit(draft: Draft, groups: Mapping[str, Group], inputs: Sequence[EngineI
         group.packing = packing
         for given in all_here:
             given.packing = packing
-        if not packing.left_over:
+        # With autoscaling a count of 0 has a sentence of its own.
+        if not packing.left_over or (draft.config.hyperpod.autoscaling and not count):
             continue
         needed = _nodes_for(wanted, group.instance.gpus)
         names = ", ".join(f"{g.model.replicas} x {g.model.name} (TP {g.tp})" for g in mine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kascade.errors import Problem
+from kascade.errors import ConfigPath, Problem, format_path
 from kascade.sizing import gpu, host, pool
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.plan import (
@@ -208,21 +208,26 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
         parts += f" - {mib_to_gib(host.OPERATOR_SIDECARS_MIB):,.2g} the operator's sidecars"
     parts += (
         f" - {mib_to_gib(engine):,.0f} engine - {mib_to_gib(shm):,.0f} /dev/shm - "
-        f"{mib_to_gib(host.lmcache_mib(room, given.tp)) - max(room, 0):,.1f} LMCache itself"
+        f"{mib_to_gib(host.lmcache_mib(max(room, 0), given.tp)) - max(room, 0):,.1f} LMCache itself"
     )
     if room < 1 or (wanted or 0) > room:
         asked = f"{wanted} GiB of L1 are asked for" if wanted else "L1 needs at least 1 GiB"
-        place = ("cache", "l1", "capacity_gib") if wanted else given.path("instance_group")
+        tiered = ("hyperpod", "tiered_storage_percentage")
+        if wanted:
+            place: ConfigPath = ("cache", "l1", "capacity_gib")
+            lower = f"cache.l1.capacity_gib or {format_path(tiered)}"
+        else:
+            place = tiered if percentage else given.path("instance_group")
+            lower = format_path(tiered)
         given.problems.append(
             Problem(
                 path=place,
                 message=f"the RAM of {given.instance.name} is overcommitted for "
                 f"{given.model.name}: {asked}, but {max(room, 0)} GiB are left ({parts}). Lower "
-                "cache.l1.capacity_gib or hyperpod.tiered_storage_percentage, or choose a type "
-                "with more RAM",
+                f"{lower}, or choose a type with more RAM",
                 also_reads=(
                     *given.read_paths,
-                    ("hyperpod", "tiered_storage_percentage"),
+                    tiered,
                     ("cache", "l1"),
                 ),
             )

@@ -89,6 +89,11 @@ def small_home(config: dict[str, Any]) -> None:
 HYPERPOD = "arn:aws:sagemaker:{}:111122223333:cluster/0a1b2c3d4e5f"
 
 MISTAKES: dict[str, tuple[Edit, str, str]] = {
+    "Karpenter on somebody's cluster": (
+        hyperpod(autoscaling="karpenter"),
+        "hyperpod.autoscaling",
+        r"nothing reads it with hyperpod\.existing: the cluster keeps its own settings",
+    ),
     "EKS without its VPC": (
         lambda c: c["network"].pop("existing"),
         "kubernetes.existing",

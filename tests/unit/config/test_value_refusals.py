@@ -56,6 +56,11 @@ def karpenter_taint(config: dict[str, Any]) -> None:
     config["instance_groups"][0]["taints"] = [{"key": "karpenter.sh/disrupted"}]
 
 
+def karpenter_of_none(config: dict[str, Any]) -> None:
+    karpenter()(config)
+    config["instance_groups"][0]["count"] = 0
+
+
 REFUSED: dict[str, tuple[Edit, str, str]] = {
     "a role of another partition": (
         admins("arn:aws-us-gov:iam::111122223333:role/Admin"),
@@ -183,6 +188,36 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
         r"is not a tag key .*not `aws:`",
     ),
     "a blank for a tag": (top(tags={" ": "a"}), r"tags. ", r"' ' is not a tag key"),
+    "a mount with a slash at its end": (
+        top(hyperpod={"nvme_mount": "/opt/sagemaker/"}),
+        "hyperpod.nvme_mount",
+        r"'/opt/sagemaker/' is not an absolute path such as /opt/dlami/nvme, without a slash",
+    ),
+    "nothing behind the colon": (
+        top(hyperpod={"node_recovery": None}),
+        "hyperpod.node_recovery",
+        r"got nothing; allowed: 'Automatic' or 'None'",
+    ),
+    "zones in two lists": (
+        top(zones=[["us-west-2a", "us-west-2b"]]),
+        "zones[0]",
+        r"must be text, got \['us-west-2a', 'us-west-2b'\] \(a list\)",
+    ),
+    "two groups of one name": (
+        lambda c: c["instance_groups"].append(dict(c["instance_groups"][0])),
+        "instance_groups[1].name",
+        r"the group name '[a-z]+' stands twice \(also at instance_groups\[0\]\); give each its own",
+    ),
+    "all of the RAM lent": (
+        top(hyperpod={"tiered_storage_percentage": 100}),
+        "hyperpod.tiered_storage_percentage",
+        r"but 0 GiB are left .* - 2\.2 LMCache itself\)\. Lower hyperpod\.tiered_storage_perc",
+    ),
+    "a group that Karpenter may not fill": (
+        karpenter_of_none,
+        "instance_groups[0].count",
+        r"got 0, which with autoscaling is the most",
+    ),
     "a group in capitals": (
         group(name="GPU"),
         "instance_groups[0].name",
