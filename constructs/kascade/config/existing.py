@@ -190,6 +190,10 @@ def _of_hyperpod(config: ServingConfig, arn: str) -> Iterator[Problem]:
                 "them one",
                 also_reads=((field,),),
             )
+    yield from _unread_by_hyperpod(config)
+
+
+def _unread_by_hyperpod(config: ServingConfig) -> Iterator[Problem]:
     for index, group in enumerate(config.instance_groups):
         for field in _OF_INSTANCES:
             if getattr(group, field) != InstanceGroupConfig.model_fields[field].get_default():
@@ -200,6 +204,9 @@ def _of_hyperpod(config: ServingConfig, arn: str) -> Iterator[Problem]:
         yield _unread(
             ("kubernetes", "dependencies_chart"), "the cluster brought what it needs", _HYPERPOD
         )
+    for field in ("efa_device_plugin", "health_agent", "nvidia_device_plugin"):
+        if getattr(config.images, field) is not None:
+            yield _unread(("images", field), "the cluster brought it", _HYPERPOD)
     default = HyperPodConfig()
     for field in ("node_recovery", "security_group_ids", "software_updates", "autoscaling"):
         if getattr(config.hyperpod, field) != getattr(default, field):

@@ -57,7 +57,8 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
             )
     draft.warnings += advise_on_ranges(draft.config)
     region = REGIONS.get(draft.config.region)
-    if region and not region.health_agent_account and not draft.config.images.health_agent:
+    agent = draft.config.images.health_agent or draft.config.hyperpod.existing
+    if region and not region.health_agent_account and not agent:
         draft.problems.append(
             Problem(
                 path=("images", "health_agent"),

@@ -14,6 +14,7 @@ from kascade.catalog.kubernetes import (
     EKS_USD_PER_HOUR,
     support_of,
 )
+from kascade.catalog.regions import HEALTH_AGENT_ACCOUNTS
 from kascade.config.model import ExistingVpcConfig, ServingConfig, SoftwareUpdatesConfig
 from kascade.sizing import autoscaling, features, host, network, operated
 from kascade.sizing.dependencies import dependencies_plan
@@ -91,7 +92,7 @@ def assemble(
         cluster=cluster,
         platform=PlatformPlan(
             namespaces=draft.namespaces,
-            health_agent_image=draft.image("health_agent"),
+            health_agent_image=_health_agent_image(draft),
             device_plugin_image=draft.image("nvidia_device_plugin"),
             efa_plugin_image=draft.image("efa_device_plugin"),
             gpu_instance_types=cluster.gpu_instance_types,
@@ -124,6 +125,12 @@ def assemble(
         admission=operated.admission_plan(config),
         on_delete=config.on_delete,
     )
+
+
+def _health_agent_image(draft: Draft) -> str:
+    """Nothing where AWS has no registry, and the cluster that is there has its agent already."""
+    known = draft.config.images.health_agent or draft.config.region in HEALTH_AGENT_ACCOUNTS
+    return draft.image("health_agent") if known else ""
 
 
 def _taint_keys(draft: Draft) -> tuple[str, ...]:

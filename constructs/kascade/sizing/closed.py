@@ -66,6 +66,8 @@ def _roles(draft: Draft, groups: dict[str, Group]) -> list[str]:
         roles += ["curvine", "curvine_csi", "csi_provisioner", "csi_registrar"]
     if any(model.tenancy.kind == "salted" for model in config.models):
         roles.append("door")
+    if config.hyperpod.existing is not None:
+        return roles  # its agents and device plugins are there
     if groups:
         roles.append("nvidia_device_plugin")
         # Without a name of your own it comes from AWS's registry of the region.

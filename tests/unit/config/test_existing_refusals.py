@@ -89,6 +89,11 @@ def small_home(config: dict[str, Any]) -> None:
 HYPERPOD = "arn:aws:sagemaker:{}:111122223333:cluster/0a1b2c3d4e5f"
 
 MISTAKES: dict[str, tuple[Edit, str, str]] = {
+    "a device plugin on somebody's cluster": (
+        lambda c: c.update(images={"nvidia_device_plugin": "registry.example.com/plugin:1"}),
+        "images.nvidia_device_plugin",
+        r"nothing reads it with hyperpod\.existing: the cluster brought it; leave it out",
+    ),
     "Karpenter on somebody's cluster": (
         hyperpod(autoscaling="karpenter"),
         "hyperpod.autoscaling",
@@ -340,6 +345,22 @@ def test_services_of_a_cluster_that_is_there_are_its_owners(tmp_path: Path) -> N
 
 def test_nodes_that_are_there_may_stand_in_any_zone(tmp_path: Path) -> None:
     assert planned(tmp_path, small_home).network.home_zones == ("us-west-2a", "us-west-2b")
+
+
+def test_a_region_without_an_agent_of_aws_is_right_where_the_cluster_has_one(
+    tmp_path: Path,
+) -> None:
+    text = CONFIG.read_text().replace("us-west-2", "ap-northeast-2")
+    plan = plan_file(write(tmp_path, text))
+    assert not plan.platform.agents
+
+
+def test_a_closed_network_wants_no_images_that_are_not_deployed(tmp_path: Path) -> None:
+    config = yaml.safe_load(CONFIG.read_text())
+    config["network"]["nat"] = "none"
+    wanted = [line for line in problems_of(write(tmp_path, config)) if "images." in line]
+    assert wanted
+    assert not [line for line in wanted if "device_plugin" in line or "health_agent" in line]
 
 
 def test_groups_keep_the_names_that_they_have(tmp_path: Path) -> None:
