@@ -1,9 +1,10 @@
 """CDK constructs: network, EKS, HyperPod, Managed Prometheus and Managed Grafana."""
 
+from kascade.aws._cluster import IHyperPodCluster
 from kascade.aws.addons import FeatureAddons
 from kascade.aws.autoscaling import KarpenterAutoscaling
 from kascade.aws.eks import ServingEksCluster
-from kascade.aws.hyperpod import HyperPodCluster, HyperPodSettings, IHyperPodCluster
+from kascade.aws.hyperpod import HyperPodCluster, HyperPodSettings
 from kascade.aws.hyperpod_plan import planned_cluster
 from kascade.aws.instance_group import (
     Batch,

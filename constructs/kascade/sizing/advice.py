@@ -36,7 +36,9 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
             (m.tensor_parallel for m in draft.config.models if draft.runs_on(m, group)),
             default=0,
         )
-        if group.packing.engines_per_node and idle > largest:
+        # Karpenter makes no instance that no pod asks for.
+        fixed = draft.config.hyperpod.autoscaling is None
+        if fixed and group.packing.engines_per_node and idle > largest:
             draft.warnings.append(
                 Problem(
                     path=("instance_groups", group.index, "count"),
