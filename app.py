@@ -138,6 +138,7 @@ def _synth(scratch: Path) -> None:
             f"them go with their stacks, deploy with the other one: make deploy CONFIG={config} "
             f"ALLOW_DESTROY=1, which adds --context {ALLOW_DESTROY}=true.\n"
         )
+    _check_places()
     manifests, document = scratch / "manifests", scratch / "plan.json"
     charts = build(app, plan, manifests=manifests, folder=Path(str(config)).parent)
     charts.synth()
@@ -147,6 +148,18 @@ def _synth(scratch: Path) -> None:
         shutil.rmtree(MANIFESTS)
     manifests.rename(MANIFESTS)
     document.replace(DIST / "plan.json")
+
+
+def _check_places() -> None:
+    """Refuse what could not be replaced, before anything is."""
+    for place, wanted in ((MANIFESTS, "folder"), (DIST / "plan.json", "file")):
+        right = place.is_dir() if wanted == "folder" else not place.is_dir()
+        if place.is_symlink() or (place.exists() and not right):
+            msg = (
+                f"{place} is not a {wanted} of this checkout, which a synth replaces as a whole; "
+                "move it away, and copy from there what you need elsewhere"
+            )
+            raise KascadeError(msg)
 
 
 if __name__ == "__main__":

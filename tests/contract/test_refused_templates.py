@@ -51,6 +51,17 @@ def test_the_app_says_so_and_writes_nothing(checkout: Path) -> None:
     assert written(checkout) == before
 
 
+def test_what_could_not_be_replaced_is_said_before_anything_is(checkout: Path) -> None:
+    elsewhere = checkout / "elsewhere"
+    (checkout / "dist" / "manifests").rename(elsewhere)
+    (checkout / "dist" / "manifests").symlink_to(elsewhere)
+    before = written(checkout)
+    ran = run_app(checkout, "default")
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("dist/manifests is not a folder of this checkout, which a synth")
+    assert written(checkout) == before
+
+
 def test_so_it_is_below_the_command_line(checkout: Path) -> None:
     before = written(checkout)
     argv = [str(pinned_node()), str(CDK), "synth", "--quiet", "--app", f"{sys.executable} app.py"]

@@ -20,7 +20,7 @@ from kascade.aws._given import (
     sift_fields,
 )
 from kascade.aws.instance_group import Batch, SoftwareUpdates
-from kascade.catalog.schedules import SCHEDULE
+from kascade.catalog.schedules import SCHEDULE, SCHEDULE_WORDS
 
 _MAX_ALARMS: Final = 10
 _MAX_WAIT_SECONDS: Final = 3600
@@ -48,7 +48,7 @@ def update_mistakes(updates: SoftwareUpdates) -> Iterator[str]:
     updates, texts = sift_fields(updates, _UPDATES, {"schedule": "cron(0 3 ? * SUN *)"}, place)
     yield from texts
     if not SCHEDULE.fullmatch(updates.schedule):
-        yield f"{updates.schedule!r} is no schedule such as cron(0 3 ? * SUN *)"
+        yield f"{updates.schedule!r} is not {SCHEDULE_WORDS}"
     neutral = {"kind": "INSTANCE_COUNT", "value": 1}
     batch, texts = sift_fields(updates.batch, _BATCH, neutral, f"{place}batch.")
     yield from texts

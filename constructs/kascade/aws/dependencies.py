@@ -13,7 +13,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from kascade.config.dependencies import unpacked_parts
+from kascade.config.dependencies import is_chart, unpacked_parts
+from kascade.errors import KascadeError
 
 _RELEASE: Final = "dependencies"
 _NAMESPACE: Final = "kube-system"
@@ -31,6 +32,22 @@ class LocalChart:
 
     folder: Path
     values: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        """Check both.
+
+        Raises:
+            KascadeError: The folder holds no chart, or the values are no mapping.
+        """
+        if not isinstance(self.folder, Path) or not is_chart(self.folder):
+            msg = (
+                f"folder is {str(self.folder)!r}, which holds no Chart.yaml; give the path "
+                "(pathlib.Path) of a chart's folder"
+            )
+            raise KascadeError(msg)
+        if not isinstance(self.values, Mapping):
+            msg = f"values is a {type(self.values).__name__}; give a dict, as of a values.yaml"
+            raise KascadeError(msg)
 
 
 class DependenciesRelease(Construct):

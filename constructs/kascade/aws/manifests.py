@@ -104,6 +104,7 @@ class AppliedManifests(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._cluster = cast("eks.ICluster", cluster)
+        _check_objects(construct_id, objects)
         check_stack_size(construct_id, {construct_id: objects})
         waves: dict[str, list[eks.KubernetesManifest]] = {name: [] for name in _WAVES}
         jobs: list[eks.KubernetesObjectValue] = []
@@ -202,6 +203,42 @@ def manifest_lines(item: KubernetesObject) -> list[str]:
         else:
             lines.append(line)
     return [piece for line in lines for piece in re.split(r"(?<=\\n)", line) if piece]
+
+
+def _check_objects(chart: str, objects: Sequence[KubernetesObject]) -> None:
+    """Refuse what is no object of Kubernetes, as YAML of somebody's may hold.
+
+    Raises:
+        ManifestError: With a sentence for each.
+    """
+    if not isinstance(objects, list | tuple):
+        msg = f"Chart {chart} is given a {type(objects).__name__}; give a list of objects."
+        raise ManifestError(msg)
+    found = [
+        f"objects[{place}] {why}"
+        for place, item in enumerate(objects)
+        if (why := _no_object(item)) is not None
+    ]
+    if found:
+        raise ManifestError(f"Chart {chart}: " + "; ".join(found) + ".")
+
+
+def _no_object(item: object) -> str | None:
+    if not isinstance(item, Mapping):
+        return f"is {item!r}; an object is a mapping, so take out empty documents"
+    missing = [field for field in ("apiVersion", "kind") if not isinstance(item.get(field), str)]
+    metadata = item.get("metadata")
+    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
+        missing.append("metadata.name")
+    elif item.get("kind") == "Job" and not metadata.get("namespace"):
+        missing.append("metadata.namespace, by which a Job is awaited")
+    if missing:
+        return f"has no {' and no '.join(missing)}; add it"
+    try:
+        json.dumps(item, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return f"is no JSON ({error}); put dates and the like in quotes"
+    return None
 
 
 def object_id(item: KubernetesObject) -> str:

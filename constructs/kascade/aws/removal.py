@@ -10,6 +10,8 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import IConstruct
 
+from kascade.errors import KascadeError
+
 ALLOW_DESTROY: Final = "kascade:allow-destroy"
 """The second key, a context flag; the first is ``on_delete: destroy`` of the configuration."""
 
@@ -31,7 +33,17 @@ def keep_or_destroy(scope: IConstruct, *, destroy: bool) -> None:
     Args:
         scope: An app, a stack, or less.
         destroy: True when both keys are given.
+
+    Raises:
+        KascadeError: ``destroy`` is no truth value. Context of the command line is text, and
+            "false" would be as good as true.
     """
+    if not isinstance(destroy, bool):
+        msg = (
+            f"destroy is {destroy!r}; give True or False. Context from the command line is text: "
+            "compare it, as in str(value).lower() == 'true'"
+        )
+        raise KascadeError(msg)
     for resource in _holding(scope):
         if destroy:
             resource.apply_removal_policy(cdk.RemovalPolicy.DESTROY)

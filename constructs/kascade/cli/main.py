@@ -64,11 +64,30 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _keep_inputs(target: Path, config: Path) -> None:
+    """Refuse to write a plan over what it comes from."""
+    if target.suffix in {".lock", ".yaml", ".yml"} or _same(target, config):
+        msg = (
+            f"--json {target}: a plan is JSON, and this names a configuration or its lock, which "
+            "it would replace; name another file, such as plan.json"
+        )
+        raise KascadeError(msg)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
 def _plan(arguments: argparse.Namespace) -> int:
     from kascade.cli.plan_view import show_plan  # noqa: PLC0415  (rich is slow to import)
     from kascade.sizing.document import plan_text, write_plan  # noqa: PLC0415
     from kascade.sizing.planner import plan_file  # noqa: PLC0415
 
+    if arguments.json is not None:
+        _keep_inputs(arguments.json, arguments.config)
     plan = plan_file(arguments.config)
     if arguments.json == _STANDARD_OUTPUT:
         sys.stdout.write(plan_text(plan))

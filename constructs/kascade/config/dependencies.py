@@ -75,10 +75,16 @@ def _place(named: str, folder: Path) -> Path:
         )
         raise UnreadableError(msg)
     place = folder / named
-    if place.is_file():
+    try:
+        is_file, is_folder = place.is_file(), place.is_dir()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        msg = f"{named} cannot be looked at: {reason}; name {_CLONE}"
+        raise UnreadableError(msg) from None
+    if is_file:
         msg = f"{named} is a file; name the folder of the chart, {_CLONE}"
         raise UnreadableError(msg)
-    if not place.is_dir():
+    if not is_folder:
         msg = (
             f"there is no folder {named} (it counts from the folder of the configuration file); "
             f"name {_CLONE}"
@@ -89,7 +95,10 @@ def _place(named: str, folder: Path) -> Path:
 
 def _chart(place: Path, named: str) -> DependenciesChart:
     text = read_text(
-        place / "Chart.yaml", "chart", base="the folder that kubernetes.dependencies_chart names"
+        place / "Chart.yaml",
+        "chart",
+        shown=f"{named or '.'}/Chart.yaml",
+        base="the folder of the configuration file",
     )
     try:
         content = yaml.safe_load(text)
@@ -102,6 +111,13 @@ def _chart(place: Path, named: str) -> DependenciesChart:
         msg = (
             f"{named} is not AWS's chart of HyperPod's dependencies: its Chart.yaml does not list "
             f"{', '.join(missing)}; name {_CLONE}"
+        )
+        raise UnreadableError(msg)
+    always = sorted(part for part, values in conditions.items() if not values and part not in PARTS)
+    if always:
+        msg = (
+            f"{named}/Chart.yaml gives {', '.join(always)} no condition, so nothing could switch "
+            "it off; take it out of the dependencies there, or give it one"
         )
         raise UnreadableError(msg)
     # Helm wants every part to be there, also those that are switched off.
@@ -131,6 +147,11 @@ def _is_there(place: Path, part: str) -> bool:
     return any(called.fullmatch(path.name) for path in (place / "charts").glob(f"{part}-*.tgz"))
 
 
+def is_chart(place: Path) -> bool:
+    """Say whether a folder holds a Helm chart."""
+    return (place / "Chart.yaml").is_file()
+
+
 def unpacked_parts(place: Path) -> list[str]:
     """Names of the parts whose files lie in the chart's folder and not in an archive.
 
@@ -143,14 +164,15 @@ def unpacked_parts(place: Path) -> list[str]:
 def _agent(place: Path, named: str) -> str:
     """Read the templates of the health agent as text."""
     templates = place / "charts" / HEALTH_AGENT / "templates"
-    paths = sorted(path for path in templates.glob("*") if path.is_file())
+    paths = sorted(path for path in templates.glob("[!.]*") if path.is_file())
     if not paths:
         msg = (
             f"{named}/charts/{HEALTH_AGENT}/templates has no files, so nothing says which nodes "
             f"the agent knows; name {_CLONE}"
         )
         raise UnreadableError(msg)
-    return "\n".join(read_text(path, "template") for path in paths)
+    shown = f"{named}/charts/{HEALTH_AGENT}/templates"
+    return "\n".join(read_text(p, "template", shown=f"{shown}/{p.name}") for p in paths)
 
 
 def _unknown(config: ServingConfig, agent: str, named: str) -> Iterator[Problem]:

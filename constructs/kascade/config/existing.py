@@ -44,6 +44,9 @@ _NEAR = 0.75
 """How alike two names have to be, by difflib's measure. ``aws-ebs-csi`` and its driver are at 0.76,
 and of AWS's other add-ons none is above 0.69."""
 
+_LARGEST_SUBNET, _SMALLEST_SUBNET = 16, 28
+"""Prefix lengths (VPC user guide, "Subnet CIDR blocks")."""
+
 _VPC: ConfigPath = ("network", "existing")
 _EKS: ConfigPath = ("kubernetes", "existing")
 _HYPERPOD: ConfigPath = ("hyperpod", "existing")
@@ -120,7 +123,13 @@ def _of_subnets(
     ranges = [ipaddress.IPv4Network(cidr) for cidr in cidrs]
     for index, subnet in enumerate(subnets):
         network = ipaddress.IPv4Network(subnet.cidr)
-        if not any(network.subnet_of(whole) for whole in ranges):
+        if not _LARGEST_SUBNET <= network.prefixlen <= _SMALLEST_SUBNET:
+            yield Problem(
+                path=(*path, index, "cidr"),
+                message=f"{subnet.cidr} is a /{network.prefixlen}; a subnet of AWS is "
+                f"/{_LARGEST_SUBNET} to /{_SMALLEST_SUBNET}, so look its range up",
+            )
+        elif not any(network.subnet_of(whole) for whole in ranges):
             yield Problem(
                 path=(*path, index, "cidr"),
                 message=f"{subnet.cidr} is not in {' or '.join(cidrs)}; give in network.vpc_cidr "

@@ -90,6 +90,9 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
         source: The lock's file name, for the sentences.
     """
     wanted = locked_values(config)
+    if lock:
+        # A lock of before the field was there is one of a deployment with objects of its own.
+        lock = {"kubernetes.dependencies_chart": False, **lock}
     if "account" in lock and config.account is None:
         yield Problem(
             path=("account",),

@@ -63,7 +63,7 @@ _KEY_ARN = re.compile(r"arn:aws:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}
 _SUBNET = re.compile(r"subnet-[0-9a-f]{8}([0-9a-f]{9})?")
 _VPC = re.compile(r"vpc-[0-9a-f]{8}([0-9a-f]{9})?")
 _EKS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-_ADDON = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
+_ADDON = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _HYPERPOD_ARN = re.compile(r"arn:aws:sagemaker:[a-z0-9-]+:[0-9]{12}:cluster/[a-z0-9]{12}")
 _GROUP_ID = re.compile(r"sg-[0-9a-f]{8}([0-9a-f]{9})?")
 _TRAINING_PLAN = re.compile(
@@ -88,6 +88,8 @@ _MOST_RANGES = 50
 """Ranges that AWS's quota may be raised to (VPC user guide, "Amazon VPC quotas")."""
 
 _VPC_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
+_FURTHER_RANGES = (*_VPC_RANGES, "198.18.0.0/15")
+"""Pods of EKS may stand in 198.19.0.0/16 as well (EKS best practices, custom networking)."""
 
 
 def unshort(value: str, limit: int = _MAX_NAME) -> str | None:
@@ -112,7 +114,8 @@ def _short_name(limit: int) -> AfterValidator:
 def _group_name(value: str) -> str:
     """Whatever HyperPod takes; only a group that is there may have more than a short name."""
     if not _GROUP_NAME.fullmatch(value):
-        raise ValueError(unshort(value) or "")
+        msg = f"{unshort(value)}; HyperPod itself takes 63 letters, digits and inner hyphens"
+        raise ValueError(msg)
     return value
 
 
@@ -181,24 +184,26 @@ def _folders(value: str) -> str:
     return value
 
 
-def _range_of_a_vpc(value: str, *, smallest: int, whose: str) -> str:
+def _range_of_a_vpc(value: str, *, smallest: int, whose: str, known: tuple[str, ...]) -> str:
     network = ipaddress.IPv4Network(_cidr(value))
     if not _LARGEST_RANGE <= network.prefixlen <= smallest:
         msg = f"{value!r} is a /{network.prefixlen}; {whose} takes /{_LARGEST_RANGE} to /{smallest}"
         raise ValueError(msg)
-    if not any(network.subnet_of(ipaddress.IPv4Network(known)) for known in _VPC_RANGES):
-        msg = f"{value!r} is not in the private ranges {', '.join(_VPC_RANGES)}"
+    if not any(network.subnet_of(ipaddress.IPv4Network(whole)) for whole in known):
+        msg = f"{value!r} is not in the private ranges {', '.join(known)}; give one that is"
         raise ValueError(msg)
     return value
 
 
 def _vpc_cidr(value: str) -> str:
     # Below /20 no room for pods.
-    return _range_of_a_vpc(value, smallest=20, whose="a VPC here")
+    return _range_of_a_vpc(value, smallest=20, whose="a VPC here", known=_VPC_RANGES)
 
 
 def _further_cidr(value: str) -> str:
-    return _range_of_a_vpc(value, smallest=_SMALLEST_RANGE, whose="a range of a VPC")
+    return _range_of_a_vpc(
+        value, smallest=_SMALLEST_RANGE, whose="a range of a VPC", known=_FURTHER_RANGES
+    )
 
 
 Whole = Annotated[int, Field(strict=True)]
@@ -332,7 +337,12 @@ class ExistingEksConfig(Block):
         examples=["sg-0123456789abcdef0"],
         description="The cluster security group that EKS made (clusterSecurityGroupId).",
     )
-    addons: tuple[Annotated[str, _matching(_ADDON, "the name of an EKS add-on")], ...] = Field(
+    addons: tuple[
+        Annotated[
+            str, _matching(_ADDON, "the name of an EKS add-on (letters, digits, hyphens and _)")
+        ],
+        ...,
+    ] = Field(
         default=BASE_ADDONS,
         max_length=40,
         description="EKS add-ons that it has. Of eks-pod-identity-agent, aws-ebs-csi-driver and, "

@@ -35,10 +35,14 @@ def hyperpod_agents(
     Raises:
         KascadeError: The region or a type is unknown; with every reason.
     """
+    for field, given in (("instance_types", instance_types), ("taint_keys", taint_keys)):
+        if isinstance(given, str) or not all(isinstance(item, str) for item in given):
+            msg = f"{field} is {given!r}; give a list of strings"
+            raise KascadeError(msg)
     found = [
         f"instance type {name!r} is not in the catalog (kascade.catalog.instances), so nobody "
         "knows which device plugins it needs; choose another"
-        for name in instance_types
+        for name in dict.fromkeys(instance_types)
         if name not in INSTANCES
     ]
     if not instance_types:

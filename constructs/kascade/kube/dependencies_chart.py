@@ -50,7 +50,9 @@ def dependencies_values(
 def _set(values: dict[str, Any], path: Sequence[str], value: object) -> None:
     *folders, name = path
     for folder in folders:
-        values = values.setdefault(folder, {})
+        if not isinstance(values.get(folder), dict):
+            values[folder] = {}
+        values = values[folder]
     values[name] = value
 
 
@@ -59,8 +61,12 @@ def _image(reference: str | None) -> dict[str, Any]:
 
     >>> _image("nvcr.io/nvidia/k8s-device-plugin:v0.16.1")
     {'image': {'repository': 'nvcr.io/nvidia/k8s-device-plugin', 'tag': 'v0.16.1'}}
+    >>> _image("registry.example.com:5000/plugin")["image"]["tag"]  # as containerd reads it
+    'latest'
     """
     if reference is None:
         return {}
     repository, _, tag = reference.rpartition(":")
+    if not repository or "/" in tag:
+        repository, tag = reference, "latest"
     return {"image": {"repository": repository, "tag": tag}}

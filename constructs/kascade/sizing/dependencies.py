@@ -29,9 +29,10 @@ def dependencies_plan(draft: Draft, *, gpus: bool, efa: bool) -> DependenciesCha
     named = {role: getattr(draft.config.images, role) for role in _IMAGES}
     return DependenciesChartPlan(
         path=path,
+        # One condition may be that of several parts.
         switches={
-            value: part in wanted
-            for part, values in sorted(chart.conditions.items())
+            value: any(value in chart.conditions[part] for part in wanted)
+            for _, values in sorted(chart.conditions.items())
             for value in values
         },
         images={role: image for role, image in named.items() if image is not None},

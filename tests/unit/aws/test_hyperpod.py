@@ -437,7 +437,7 @@ WRONG_GROUPS: dict[str, tuple[str, dict[str, Any], str]] = {
     "no schedule": (
         "a",
         {"software_updates": SoftwareUpdates(schedule="daily")},
-        "'daily' is no schedule such as cron",
+        "'daily' is not a schedule that HyperPod takes, such as cron",
     ),
     "batch of 101 percent": (
         "a",

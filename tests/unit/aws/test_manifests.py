@@ -108,7 +108,7 @@ def test_a_later_chart_depends_on_the_barrier_alone(synthesis: Synthesis) -> Non
     ("charts", "words"),
     [
         ([make_object("Service", "a"), make_object("Service", "a")], "two objects Service-a"),
-        ([{"kind": "Service", "metadata": {}}], "needs a kind and a metadata.name"),
+        ([{"kind": "Service", "metadata": {}}], "has no apiVersion and no metadata.name; add it"),
         (
             [make_object("ConfigMap", "big", data={"x": "y" * MAX_MANIFEST_BYTES})],
             "Split it into several objects",

@@ -30,6 +30,30 @@ def test_prints_every_tier_and_writes_the_document(
     assert json.loads(target.read_text())["name"] == "kascade"
 
 
+@pytest.mark.parametrize("name", ["deployment.yaml", "deployment.lock", "../{}/deployment.yaml"])
+def test_a_plan_replaces_no_configuration(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "deployment.yaml"
+    config.write_text(DEFAULT.read_text())
+    target = tmp_path / name.format(tmp_path.name)
+    assert main(["plan", str(config), "--json", str(target)]) == 2
+    assert config.read_text() == DEFAULT.read_text()
+    assert not (tmp_path / "deployment.lock").exists()
+    assert "name another file, such as plan.json" in capsys.readouterr().err
+
+
+def test_a_link_to_the_configuration_is_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "deployment.yaml"
+    config.write_text(DEFAULT.read_text())
+    (tmp_path / "plan.json").symlink_to(config)
+    assert main(["plan", str(config), "--json", str(tmp_path / "plan.json")]) == 2
+    assert config.read_text() == DEFAULT.read_text()
+    assert "would replace" in capsys.readouterr().err
+
+
 def test_a_bad_file_ends_with_2_says_why_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ import yaml
 
 from kascade import InvalidConfigError, load_config, plan_file, plan_serving
 from kascade.config.lock import check_lock, locked_values
+from kascade.kube.dependencies_chart import dependencies_values
 from tests.unit.config.test_invariants import assert_one_sentence, problems_of, write
 
 ROOT = Path(__file__).parents[3]
@@ -64,10 +65,10 @@ MISTAKES: dict[str, tuple[Edit, str]] = {
         ),
     ),
     "a file": (named("chart/Chart.yaml"), r"chart/Chart\.yaml is a file; name the folder"),
-    "nothing": (named(""), r"there is no chart .*Chart\.yaml; check the path"),
+    "nothing": (named(""), r"there is no chart \./Chart\.yaml; check the path"),
     "the folder above": (
         named("."),
-        r"there is no chart .*Chart\.yaml; check the path \(it counts from the folder that",
+        r"there is no chart \./Chart\.yaml; check the path \(it counts from the folder of the",
     ),
     "no YAML": (written("Chart.yaml", "a: [b"), r"chart/Chart\.yaml is not valid YAML; restore it"),
     "a list": (written("Chart.yaml", "- a"), r"is not AWS's chart .* does not list health-moni"),
@@ -90,6 +91,16 @@ MISTAKES: dict[str, tuple[Edit, str]] = {
     "an agent without templates": (
         without(f"{AGENT}/templates"),
         r"health-monitoring-agent/templates has no files, so nothing says which nodes",
+    ),
+    "a name that no folder has": (
+        named("a" * 290),
+        r"a{290} cannot be looked at: File name too long; name helm_chart",
+    ),
+    "a part that nothing switches off": (
+        lambda _, chart: (chart / "Chart.yaml").write_text(
+            (chart / "Chart.yaml").read_text().replace("    condition: of-tomorrow.enabled\n", "")
+        ),
+        r"chart/Chart\.yaml gives of-tomorrow no condition, .*; take it out of the dependencies",
     ),
     "a type that the agent does not know": (
         of_type("ml.g6e.2xlarge"),
@@ -175,3 +186,36 @@ def test_it_cannot_be_changed_later(tmp_path: Path) -> None:
     (problem,) = check_lock(plain, lock, "x.lock")
     assert problem.path == ("kubernetes", "dependencies_chart")
     assert list(check_lock(config, lock, "x.lock")) == []
+
+
+def test_a_condition_of_two_parts_is_on_where_one_is_wanted(tmp_path: Path) -> None:
+    def both(_: dict[str, Any], chart: Path) -> None:
+        text = (chart / "Chart.yaml").read_text()
+        both = text.replace(
+            "condition: mpi-operator.enabled", "condition: job-auto-restart.enabled"
+        )
+        (chart / "Chart.yaml").write_text(both)
+
+    chart = plan_file(lay_out(tmp_path, both)).platform.dependencies_chart
+    assert chart is not None
+    assert chart.switches["job-auto-restart.enabled"]
+
+
+def test_a_condition_within_another_is_no_crash(tmp_path: Path) -> None:
+    def nested(_: dict[str, Any], chart: Path) -> None:
+        text = (chart / "Chart.yaml").read_text()
+        inner = "condition: mpi-operator.enabled,mpi-operator.enabled.foo"
+        (chart / "Chart.yaml").write_text(text.replace("condition: mpi-operator.enabled", inner))
+
+    platform = plan_file(lay_out(tmp_path, nested)).platform
+    assert platform.dependencies_chart is not None
+    values = dependencies_values(platform.dependencies_chart, platform, region="us-west-2")
+    assert values["mpi-operator"]["enabled"] in (False, {"foo": False})
+
+
+def test_a_lock_of_before_the_field_is_one_without_a_chart(tmp_path: Path) -> None:
+    config = load_config(lay_out(tmp_path))
+    lock = {k: v for k, v in locked_values(config).items() if "dependencies" not in k}
+    (problem,) = check_lock(config, lock, "x.lock")
+    assert problem.path == ("kubernetes", "dependencies_chart")
+    assert list(check_lock(config, {}, "x.lock")) == []

@@ -89,6 +89,16 @@ def small_home(config: dict[str, Any]) -> None:
 HYPERPOD = "arn:aws:sagemaker:{}:111122223333:cluster/0a1b2c3d4e5f"
 
 MISTAKES: dict[str, tuple[Edit, str, str]] = {
+    "a subnet of one address": (
+        vpc(
+            collector_subnets=[
+                {"id": "subnet-0123456789abcdef8", "cidr": "10.1.200.0/27"},
+                {"id": "subnet-0123456789abcdef9", "cidr": "10.1.201.0/32"},
+            ]
+        ),
+        "network.existing.collector_subnets[1].cidr",
+        r"10\.1\.201\.0/32 is a /32; a subnet of AWS is /16 to /28, so look its range up",
+    ),
     "a device plugin on somebody's cluster": (
         lambda c: c.update(images={"nvidia_device_plugin": "registry.example.com/plugin:1"}),
         "images.nvidia_device_plugin",

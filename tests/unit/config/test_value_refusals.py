@@ -130,12 +130,22 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
     "every day of the month and of the week": (
         updates(schedule="cron(0 3 * * * *)"),
         "hyperpod.software_updates.schedule",
-        r"a day of the month or \?",
+        r"one of the two days is \?",
     ),
     "a range of days": (
         updates(schedule="cron(0 3 ? * MON-FRI *)"),
         "hyperpod.software_updates.schedule",
-        r"no lists, no ranges",
+        r"there are no lists and no ranges",
+    ),
+    "no day at all": (
+        updates(schedule="cron(0 3 ? * ? *)"),
+        "hyperpod.software_updates.schedule",
+        r"one of the two days is \?",
+    ),
+    "no minute": (
+        updates(schedule="cron( 3 ? * SUN *)"),
+        "hyperpod.software_updates.schedule",
+        r"one minute, one hour",
     ),
     "an alarm's ARN": (
         updates(rollback_alarms=["arn:aws:cloudwatch:us-west-2:111122223333:alarm:x"]),

@@ -19,8 +19,10 @@ from kascade.errors import KascadeError
 from kascade.sizing.plan import ClusterPlan, InstanceGroupPlan
 
 _MAX_BUCKET_NAME: Final = 63
+_NAME_IN_BUCKET: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 SCRIPT: Final = Path(__file__).parent / "on_create.sh"
 
+_MOUNT: Final = re.compile(r"(/[^/\x00-\x1f]+)+")
 _SETTINGS: Final = re.compile(r"# >>> settings\n.*?# <<< settings\n", re.DOTALL)
 
 
@@ -35,7 +37,17 @@ class PlainNodes:
 
 
 def render_script(plan: ClusterPlan | PlainNodes) -> str:
-    """Write the plan's settings into the script."""
+    """Write the plan's settings into the script.
+
+    Raises:
+        KascadeError: The mount is no place on a node.
+    """
+    if not _MOUNT.fullmatch(plan.nvme_mount):
+        msg = (
+            f"nvme_mount is {plan.nvme_mount!r}; give an absolute path such as /opt/dlami/nvme, "
+            "without a slash at its end"
+        )
+        raise KascadeError(msg)
     wants_cache = any(group.cache_worker for group in plan.groups)
     settings = {
         "NVME_MOUNT": plan.nvme_mount,
@@ -46,6 +58,12 @@ def render_script(plan: ClusterPlan | PlainNodes) -> str:
 
 
 def _bucket_name(deployment: str, stack: cdk.Stack) -> str:
+    if cdk.Token.is_unresolved(deployment) or not _NAME_IN_BUCKET.fullmatch(deployment):
+        msg = (
+            f"deployment is {deployment!r}, which stands in a bucket's name; give lower-case "
+            "letters, digits and inner hyphens, known at synth"
+        )
+        raise KascadeError(msg)
     rest = f"{stack.account}-{stack.region}"
     if not cdk.Token.is_unresolved(stack.region):
         room = _MAX_BUCKET_NAME - len(f"sagemaker--lifecycle-{'1' * 12}-{stack.region}")
