@@ -4,8 +4,11 @@ HyperPod looks for its agents in EKS while it is being made, so the stack applie
 EKS encrypts with a key of AWS's; `secrets_encryption_key` puts one of yours on top.
 
 After `make synth`, which brings Node and the CDK's command line:
-    .venv/bin/node tools/cdk/node_modules/aws-cdk/bin/cdk synth OwnStack \
+    export JSII_NODE=$PWD/.venv/bin/node  # or jsii takes whichever Node the machine has
+    .venv/bin/node tools/cdk/node_modules/aws-cdk/bin/cdk synth OwnStack --quiet \
         --app ".venv/bin/python examples/own_stack.py" --output cdk.out/own
+
+To use kubectl, give your role an entry: `cluster.grant_cluster_admin(id, arn)`.
 """
 
 import aws_cdk as cdk

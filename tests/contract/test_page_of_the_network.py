@@ -44,7 +44,7 @@ def test_what_the_commands_write_is_what_the_configuration_wants(tmp_path: Path)
     )
     copying = block("REGISTRY=").replace("us-west-2", "us-east-2")
     subprocess.run(["/bin/bash", "-euc", listing + copying], cwd=tmp_path, check=True)
-    written = yaml.safe_load((tmp_path / "images.yaml").read_text())
+    written = yaml.safe_load((tmp_path / "images.yaml").read_text())["images"]
     assert set(written) == set(CLOSED["images"]) | {"efa_device_plugin"}
     assert (tmp_path / "mirror.sh").read_text().count("skopeo copy --all") == len(written)
     accepted = plan(tmp_path, {**bare, "images": written})

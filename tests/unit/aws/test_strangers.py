@@ -237,7 +237,7 @@ GROUPS: dict[str, tuple[Make, str]] = {
     ),
     "a schedule of another service": (
         updates(schedule="cron(0/5 3 ? * MON-FRI *)"),
-        "'cron(0/5 3 ? * MON-FRI *)' is not a schedule that HyperPod takes, such as cron(0 3 ? * SUN *)",
+        "'cron(0/5 3 ? * MON-FRI *)' is not a schedule that HyperPod takes, such as cron(",
     ),
     "a check twice": (
         given(deep_health_checks=["InstanceStress", "InstanceStress"]),
