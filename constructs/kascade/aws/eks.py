@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 import aws_cdk as cdk
@@ -20,8 +20,10 @@ from kascade.aws._logs import log_group, log_writing, streams_of
 from kascade.aws._nag import accept, accept_managed_policies, accept_wildcards
 from kascade.aws.network import ServingNetwork
 from kascade.aws.weights import S3_ADDON, S3_SERVICE_ACCOUNT, weights_reader
+from kascade.errors import KascadeError
 from kascade.sizing.plan import AddonPlan, ClusterPlan, ExistingEksPlan, SystemGroupPlan
 
+_CNI_ADDON: Final = "vpc-cni"
 _EBS_ADDON: Final = "aws-ebs-csi-driver"
 _KMS_WINDOW_DAYS: Final = 30
 _TAGS: Final = "@aws-cdk/aws-eks:clusterMustManuallyTagSubnet"
@@ -52,6 +54,18 @@ def _admin_ids(arns: Sequence[str]) -> dict[str, str]:
     return distinct_ids(
         "Admin", {arn: arn.partition(":role/")[2].replace("/", "-") for arn in arns}
     )
+
+
+def _check_cni(addon: AddonPlan) -> None:
+    env = addon.configuration.get("env")
+    given = env.get("ENABLE_PREFIX_DELEGATION") if isinstance(env, Mapping) else None
+    if given != "true":
+        msg = (
+            f"the add-on {_CNI_ADDON} has ENABLE_PREFIX_DELEGATION {given!r}; give 'true' in its "
+            "env: pod slots of nodes and addresses of subnets are counted with it, and without it "
+            "pods would wait for addresses"
+        )
+        raise KascadeError(msg)
 
 
 class ServingEksCluster(Construct):
@@ -300,6 +314,8 @@ class ServingEksCluster(Construct):
         ]
 
     def _add_addon(self, addon: AddonPlan) -> eks.CfnAddon:
+        if addon.name == _CNI_ADDON:
+            _check_cni(addon)
         associations = None
         # The inference operator wants the driver to be there; without weights it reads nothing.
         if addon.name == S3_ADDON and self._plan.weights:

@@ -1,11 +1,13 @@
 """The three stacks, read as the templates that CloudFormation gets."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kascade.errors import KascadeError
 from kascade.sizing.plan import AddonPlan, BucketAccess
 from tests.unit.aws.builders import (
     Synthesis,
@@ -221,6 +223,16 @@ def test_addons_stand_before_or_after_the_nodes_they_need(synthesis: Synthesis) 
         "enableNetworkPolicy": "true",
         "env": {"ENABLE_PREFIX_DELEGATION": "true"},
     }
+
+
+@pytest.mark.parametrize("env", [{}, {"ENABLE_PREFIX_DELEGATION": "false"}])
+def test_prefix_delegation_cannot_be_off(env: dict[str, str], tmp_path: Path) -> None:
+    plan = make_plan()
+    cni, *others = plan.cluster.addons
+    addons = (replace(cni, configuration={"env": env}), *others)
+    words = r"vpc-cni has ENABLE_PREFIX_DELEGATION (None|'false'); give 'true' in its env: pod"
+    with pytest.raises(KascadeError, match=words):
+        synthesize(tmp_path, replace(plan, cluster=replace(plan.cluster, addons=addons)))
 
 
 def test_system_nodes_hide_their_credentials_from_pods(synthesis: Synthesis) -> None:
