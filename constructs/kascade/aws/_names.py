@@ -17,8 +17,8 @@ TRAINING_PLAN_ARN: Final = re.compile(
 FILE_SYSTEM: Final = re.compile(r"(fs|fc)i?-[0-9a-f]{8,}\..{4,253}")
 MOUNT_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,8}")
 MOUNT_PATH: Final = re.compile(r"/[a-zA-Z0-9._/-]{1,1023}")
-"""Patterns of SageMaker's API model (botocore 1.44.8), cluster and training plan to the letter of
-``kascade.config``."""
+"""Patterns of SageMaker's API model (botocore 1.44.8). A stack of somebody's may stand in another
+partition; a configuration's regions are all of the first."""
 
 _PART: Final = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 _DOMAIN: Final = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"

@@ -19,7 +19,8 @@ from kascade.aws._ids import distinct_ids
 from kascade.aws._logs import log_group, log_writing, streams_of
 from kascade.aws._nag import accept, accept_managed_policies, accept_wildcards
 from kascade.aws.network import ServingNetwork
-from kascade.aws.weights import S3_ADDON, S3_SERVICE_ACCOUNT, weights_reader
+from kascade.aws.weights import S3_SERVICE_ACCOUNT, weights_reader
+from kascade.catalog.addons import S3_CSI
 from kascade.errors import KascadeError
 from kascade.sizing.plan import AddonPlan, ClusterPlan, ExistingEksPlan, SystemGroupPlan
 
@@ -318,7 +319,7 @@ class ServingEksCluster(Construct):
             _check_cni(addon)
         associations = None
         # The inference operator wants the driver to be there; without weights it reads nothing.
-        if addon.name == S3_ADDON and self._plan.weights:
+        if addon.name == S3_CSI and self._plan.weights:
             role = weights_reader(self, "WeightsRole", folders=self._plan.weights)
             associations = [
                 eks.CfnAddon.PodIdentityAssociationProperty(

@@ -12,7 +12,6 @@ from constructs import Construct
 from kascade.aws._nag import accept_wildcards
 from kascade.sizing.plan import BucketAccess
 
-S3_ADDON: Final = "aws-mountpoint-s3-csi-driver"
 S3_SERVICE_ACCOUNT: Final = "s3-csi-driver-sa"
 """Of the driver's DaemonSet, in kube-system; it hands its credentials to each Mountpoint."""
 

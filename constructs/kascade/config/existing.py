@@ -6,9 +6,9 @@ import difflib
 import ipaddress
 from collections.abc import Iterator, Sequence
 
+from kascade.catalog.addons import S3_CSI
 from kascade.config.model import (
     BASE_ADDONS,
-    WEIGHTS_ADDON,
     AddonsConfig,
     ExistingEksConfig,
     ExistingVpcConfig,
@@ -34,7 +34,7 @@ _OF_INSTANCES = (
 )
 """What a group says of instances that HyperPod has yet to make."""
 
-_ADDONS = (*BASE_ADDONS, WEIGHTS_ADDON)
+_ADDONS = (*BASE_ADDONS, S3_CSI)
 """Those that are asked for here; the names of others are read by nobody."""
 
 _NO_SLIPS = frozenset({"aws-efs-csi-driver", "aws-fsx-csi-driver"})

@@ -321,9 +321,6 @@ BASE_ADDONS = (
 )
 """What every cluster here needs."""
 
-WEIGHTS_ADDON = "aws-mountpoint-s3-csi-driver"
-"""What weights in S3 need beside it."""
-
 
 class ExistingEksConfig(Block):
     """An EKS cluster of yours, with authentication mode API or API_AND_CONFIG_MAP."""

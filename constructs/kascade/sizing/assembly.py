@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from kascade.catalog.addons import S3_CSI
 from kascade.catalog.endpoints import BUSY_ENDPOINTS, CLOSED_ENDPOINTS
 from kascade.catalog.instances import PRICE_REGION
 from kascade.catalog.kubernetes import (
@@ -401,7 +402,7 @@ def _addons(version: str, *, s3_driver: bool) -> tuple[AddonPlan, ...]:
     if s3_driver:
         # The default of its second version; with the first one, a tainted GPU node had no driver.
         tolerant = {"node": {"tolerateAllTaints": True}}
-        rows.append(("aws-mountpoint-s3-csi-driver", True, tolerant))
+        rows.append((S3_CSI, True, tolerant))
     return tuple(
         AddonPlan(
             name=name,
