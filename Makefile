@@ -3,6 +3,7 @@
 CONFIG ?= config/default.yaml
 PYTHON ?= python3
 KUBERNETES ?= 1.34
+STATUS_WAIT ?= 900
 QUOTED = '$(subst ','\'',$(CONFIG))'
 
 # The second key of docs/deletion.md.
@@ -24,18 +25,22 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan synth diff deploy destroy test tests rehearse rehearse-kyverno e2e e2e-long janitor-soak demo lint types layers format schema snapshots keep-release floor wheel \
+.PHONY: help plan preflight synth diff deploy status destroy test tests rehearse rehearse-kyverno e2e e2e-long janitor-soak demo lint types layers format schema snapshots keep-release floor wheel \
   controlplane engine-env bench-env pins clean
 
 help: ## print the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff, deploy, destroy and demo (default: $(CONFIG))"
+	@echo "  PREFLIGHT=0 leaves out of deploy what looks at the account first; STATUS_WAIT=0 what waits for nodes and engines last"
 	@echo "  ALLOW_DESTROY=1 lets log groups and buckets go with their stacks where CONFIG says on_delete: destroy"
 	@echo "  KUBERNETES=1.36 chooses the server of rehearse and controlplane (default: $(KUBERNETES));"
 	@echo "  REHEARSAL_KUBECONFIG=PATH offers rehearse an empty cluster instead of one of its own"
 
 plan: .venv/run ## print every number that follows from CONFIG, with its reason
 	@$(RUN) -m kascade.cli plan -- $(QUOTED)
+
+preflight: .venv/run ## look whether the AWS account in use can take CONFIG; changes nothing (docs/preflight.md)
+	@$(RUN) -m kascade.cli preflight -- $(QUOTED)
 
 synth: .venv/run $(CDK) ## plan, CloudFormation templates and Kubernetes manifests of CONFIG
 	@$(RUN) -m kascade.cli plan -- $(QUOTED)
@@ -46,8 +51,13 @@ diff: .venv/run $(CDK) ## what CONFIG would change in the AWS account in use
 	@$(BIN)/node $(CDK) diff --context config=$(QUOTED) $(KEYS)
 
 deploy: .venv/run $(CDK) ## deploy CONFIG to the AWS account in use, and write down beside it what is fixed from then on
+	@$(if $(filter 0,$(PREFLIGHT)),,$(RUN) -m kascade.cli preflight -- $(QUOTED))
 	@$(RUN) -m kascade.cli lock -- $(QUOTED)
 	@$(BIN)/node $(CDK) deploy --all --import-existing-resources --context config=$(QUOTED) $(KEYS)
+	@$(RUN) -m kascade.cli status --wait $(STATUS_WAIT) -- $(QUOTED)
+
+status: .venv/run ## what runs of CONFIG beside its plan, and why the rest does not
+	@$(RUN) -m kascade.cli status -- $(QUOTED)
 
 destroy: .venv/run $(CDK) ## delete what CONFIG made, after a question; ALLOW_DESTROY=1 as at its last deployment (docs/deletion.md)
 	@$(BIN)/node $(CDK) destroy --all --context config=$(QUOTED) $(KEYS)

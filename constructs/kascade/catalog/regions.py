@@ -37,6 +37,12 @@ WITHOUT_MANAGED_GRAFANA: Final = (
 )
 """Regions of ``REGIONS`` that have no ``AWS::Grafana::Workspace``."""
 
+EKS_REFUSED_ZONES: Final[Mapping[str, str]] = MappingProxyType(
+    {"ca-central-1": "cac1-az3", "us-east-1": "use1-az3", "us-west-1": "usw1-az2"}
+)
+"""The zone of a region in which EKS puts no control plane, by its id (EKS user guide, subnet
+requirements of clusters; eksctl issues 817 and 905). Which letter it has differs by account."""
+
 HEALTH_AGENT_TAG: Final = "1.0.1892.0_1.0.424.0"
 """The tag AWS's chart pins. Support for g7 is reported to start with 1.0.2297.0_1.0.474.0."""
 

@@ -6,14 +6,14 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
 
 from kascade.cli.bench import add_bench
 from kascade.cli.lock import add_lock
+from kascade.cli.outputs import STANDARD_OUTPUT, keep_inputs
+from kascade.cli.preflight import add_preflight
+from kascade.cli.status import add_status
 from kascade.cli.verify import add_arguments as add_verify
 from kascade.errors import EXIT_INVALID, KascadeError, unwritable
-
-_STANDARD_OUTPUT: Final = Path("-")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,24 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     add_verify(verify)
     add_bench(verbs)
     add_lock(verbs)
+    add_preflight(verbs)
+    add_status(verbs)
     return parser
-
-
-def _keep_inputs(target: Path, config: Path) -> None:
-    """Refuse to write a plan over what it comes from."""
-    if target.suffix in {".lock", ".yaml", ".yml"} or _same(target, config):
-        msg = (
-            f"--json {target}: a plan is JSON, and this names a configuration or its lock, which "
-            "it would replace; name another file, such as plan.json"
-        )
-        raise KascadeError(msg)
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False
 
 
 def _plan(arguments: argparse.Namespace) -> int:
@@ -87,9 +72,9 @@ def _plan(arguments: argparse.Namespace) -> int:
     from kascade.sizing.planner import plan_file  # noqa: PLC0415
 
     if arguments.json is not None:
-        _keep_inputs(arguments.json, arguments.config)
+        keep_inputs(arguments.json, arguments.config, "a plan")
     plan = plan_file(arguments.config)
-    if arguments.json == _STANDARD_OUTPUT:
+    if arguments.json == STANDARD_OUTPUT:
         sys.stdout.write(plan_text(plan))
         return 0
     show_plan(plan, source=str(arguments.config))

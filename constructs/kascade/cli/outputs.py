@@ -1,0 +1,48 @@
+"""JSON for programs, to a file or to standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kascade.errors import KascadeError
+
+STANDARD_OUTPUT: Final = Path("-")
+
+
+def keep_inputs(target: Path, config: Path, what: str) -> None:
+    """Refuse to write a document over what it comes from.
+
+    Args:
+        target: Where it is to go.
+        config: The configuration.
+        what: The document, with its article.
+
+    Raises:
+        KascadeError: It would replace a configuration or a lock.
+    """
+    if target.suffix in {".lock", ".yaml", ".yml"} or _same(target, config):
+        msg = (
+            f"--json {target}: {what} is JSON, and this names a configuration or its lock, which "
+            "it would replace; name another file, such as plan.json"
+        )
+        raise KascadeError(msg)
+
+
+def write_json(document: Mapping[str, object], target: Path) -> None:
+    """Write a document to a file, or for ``-`` to standard output."""
+    text = json.dumps(document, indent=2, default=str) + "\n"
+    if target == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+        return
+    target.write_text(text, encoding="utf-8")
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""``kascade preflight``: whether an account can take a deployment. It only reads."""
