@@ -245,7 +245,7 @@ def _brief(status: Status) -> str:
 
 
 def _text(plan: ServingPlan, status: Status, source: str) -> Iterator[str]:
-    yield f"{source} in {plan.region}: {'all of it runs' if status.whole else 'not all of it runs'}"
+    yield f"{source} in {plan.region}: {_summary(status)}"
     yield ""
     yield f"HyperPod cluster {plan.cluster.hyperpod_name}: {status.cluster.said}"
     for group in status.cluster.groups:
@@ -262,6 +262,14 @@ def _text(plan: ServingPlan, status: Status, source: str) -> Iterator[str]:
     yield "Addresses" + ("" if status.endpoints else ": no stack of the deployment names one yet")
     for address in status.endpoints.values():
         yield f"  {address}"
+
+
+def _summary(status: Status) -> str:
+    if not status.whole:
+        return "not all of it runs"
+    if status.pods is None:
+        return "all instances run, and nobody could look at the engines"
+    return "all of it runs"
 
 
 def _indented(lines: Sequence[str]) -> Iterator[str]:
