@@ -23,8 +23,8 @@ STEP_SECONDS: Final = 60
 error at the latest; one that takes this long will not come back."""
 
 UNREADABLE_SECONDS: Final = 1200
-"""Curvine gives up a lost worker after ten minutes, and its client asks it again after another ten.
-A worker that was only restarted has its files readable again by then."""
+"""A node that reboots or is updated takes about ten minutes, and its worker has its files readable
+again seconds after it started; a worker that was only restarted at once."""
 
 DISK_FULL_AT: Final = 0.97
 """Above what any directory's own mark leads to, since the pool is larger than all of them together:

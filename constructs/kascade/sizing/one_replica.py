@@ -234,6 +234,10 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
         )
         return None
     server_cpu = host.LMCACHE_CPU_MILLIS + host.LMCACHE_CPU_PER_GPU_MILLIS * given.tp
+    if given.config.cache.l2.kind == "curvine":
+        # As far as there is any: without it L2 is slower, without the engine there is none.
+        spare = share.cpu_millis - server_cpu - host.ENGINE_MIN_CPU_MILLIS
+        server_cpu += max(0, min(host.client_cpu_millis(given.instance, given.tp), spare))
     engine_cpu = min(share.cpu_millis - server_cpu, host.ENGINE_CPU_PER_GPU_MILLIS * given.tp)
     if engine_cpu < host.ENGINE_MIN_CPU_MILLIS:
         given.refuse(

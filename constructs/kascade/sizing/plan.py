@@ -202,6 +202,7 @@ class InstanceGroupPlan:
         daemonset_pods: Names of the pods that an instance carries, or may have to carry, before
             any engine.
         l2_gib: What one instance gives to L2.
+        l2_cpu: CPU that one instance keeps for moving L2, where that is Curvine.
     """
 
     name: str
@@ -223,6 +224,7 @@ class InstanceGroupPlan:
     usd_per_hour: Figure
     allocatable_ram: Figure
     l2_gib: int
+    l2_cpu: Figure | None = None
     other_types: tuple[str, ...] = ()
     efa_types: tuple[str, ...] = ()
     min_count: int | None = None
