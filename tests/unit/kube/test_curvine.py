@@ -443,7 +443,18 @@ case $command in
   mkdir) shift; [ -e "$POOL$1" ] && exit 1; mkdir -p "$POOL$1" ;;
   chmod) [ -z "$NO_CHMOD" ] || exit 1 ;;
   touch) : > "$POOL$1" ;;
-  rm) shift; rm -r "$POOL$1" ;;
+  rm)
+    shift; rm -r "$POOL$1"
+    # A pod mounts the volume just now, as often as $RACES says.
+    if [ "$(cat "$POOL.races" 2> /dev/null || echo 0)" -lt "${RACES:-0}" ]; then
+      echo $(($(cat "$POOL.races" 2> /dev/null || echo 0) + 1)) > "$POOL.races"
+      made=$POOL$RACING; mkdir -p "$made"
+      while [ "$made" != "$POOL" ]; do touch "$made/.ttl"; made=${made%/*}; done
+    fi ;;
+  mv)
+    [ -e "$POOL$2" ] && exit 1
+    mv "$POOL$1" "$POOL$2"
+    [ -z "$DIES" ] || exit 1 ;;
 esac
 """
 
@@ -491,6 +502,72 @@ def test_bootstrap_replaces_what_a_mount_made(
     (path / ".ttl").touch()
     bootstrap(cache, tmp_path)
     assert [item.name for item in path.iterdir()] == [".kascade-volume"]
+
+
+def made_by_a_mount(pool: Path, path: Path) -> None:
+    """Make a directory as the CSI plugin does: every missing parent gets the age limit too."""
+    path.mkdir(parents=True)
+    for part in [path, *path.parents]:
+        if pool in part.parents:
+            (part / ".ttl").touch()
+
+
+def expiring(pool: Path) -> list[Path]:
+    return list(pool.rglob(".ttl"))
+
+
+def test_bootstrap_takes_the_age_limit_off_every_parent(
+    curvine: CurvinePlan, cache: list[Object], tmp_path: Path
+) -> None:
+    """The whole tree would go, with the marker, under running engines."""
+    pool = tmp_path / "pool"
+    path = Path(f"{pool}{curvine.volumes[0].curvine_path}")
+    made_by_a_mount(pool, path)
+    assert len(expiring(pool)) == len(path.relative_to(pool).parts) >= 3
+    bootstrap(cache, tmp_path)
+    assert not expiring(pool)
+    assert (path / ".kascade-volume").is_file()
+
+
+def test_bootstrap_keeps_the_files_below_a_parent_that_expires(
+    curvine: CurvinePlan, cache: list[Object], tmp_path: Path
+) -> None:
+    """Such a tree was left by a Job that mended the last directory alone."""
+    pool = tmp_path / "pool"
+    path = Path(f"{pool}{curvine.volumes[0].curvine_path}")
+    made_by_a_mount(pool, path)
+    (path / ".ttl").unlink()
+    for name in (".kascade-volume", "chunk.data"):
+        (path / name).touch()
+    with pytest.raises(subprocess.CalledProcessError):
+        bootstrap(cache, tmp_path, DIES="1")
+    bootstrap(cache, tmp_path)
+    assert not expiring(pool)
+    assert {item.name for item in path.iterdir()} == {".kascade-volume", "chunk.data"}
+    assert [item.name for item in pool.iterdir()] == [path.relative_to(pool).parts[0]]
+
+
+def test_bootstrap_does_not_lose_to_pods_that_mount_meanwhile(
+    curvine: CurvinePlan, cache: list[Object], tmp_path: Path
+) -> None:
+    pool, racing = tmp_path / "pool", curvine.volumes[0].curvine_path
+    path = Path(f"{pool}{racing}")
+    made_by_a_mount(pool, path)
+    bootstrap(cache, tmp_path, RACES="3", RACING=racing)
+    assert not expiring(pool)
+    assert (path / ".kascade-volume").is_file()
+
+
+def test_bootstrap_gives_no_marker_to_what_is_made_again_and_again(
+    curvine: CurvinePlan, cache: list[Object], tmp_path: Path
+) -> None:
+    racing = curvine.volumes[0].curvine_path
+    path = Path(f"{tmp_path}/pool{racing}")
+    made_by_a_mount(tmp_path / "pool", path)
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        bootstrap(cache, tmp_path, RACES="9", RACING=racing)
+    assert b"delete the pods that mount it" in caught.value.stderr
+    assert not (path / ".kascade-volume").exists()
 
 
 def test_bootstrap_keeps_what_has_no_age_limit(
