@@ -45,7 +45,7 @@ def configurations(objects: list[Object]) -> dict[str, Any]:
     return {
         item["metadata"]["name"]: tomllib.loads(item["data"]["curvine-cluster.toml"])
         for item in of_kind(objects, "ConfigMap")
-        if item["metadata"]["labels"]["app.kubernetes.io/name"] == "curvine"
+        if "curvine-cluster.toml" in item["data"]
     }
 
 
@@ -426,6 +426,71 @@ def test_attributes_are_text_and_bound_every_wait(
     assert attributes["negative-timeout-ms"] == "0"
     assert attributes["web-port"] == str(curvine.fuse_web_port)
     assert re.fullmatch(r"[^,:]+:8995", attributes["master-addrs"])
+
+
+# --- mounts after a restart ----------------------------------------------------------------------
+
+
+def start_plugin(cache: list[Object], tmp_path: Path, *, answered: bool) -> str:
+    """Run the plugin's command with a program in its place; return what it found and said."""
+    plugin = container(pod(find(cache, "DaemonSet", "curvine-csi-node")), "csi-plugin")
+    driver = tmp_path / "csi"
+    driver.write_text('#!/bin/sh\necho "runs with $*; asking: $(ls ' + f'{tmp_path}/run)"\n')
+    driver.chmod(0o755)
+    handshake = tmp_path / "run"
+    handshake.mkdir()
+    shell, flag, script, _, _ = plugin["command"]
+    script = script.replace("-lt 60", f"-lt {60 if answered else 1}")
+    with subprocess.Popen(
+        [shell, flag, script, str(handshake), str(driver), *plugin["args"]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as running:
+        asked = handshake / "starting"
+        while not asked.exists():
+            assert running.poll() is None
+        if answered:
+            asked.unlink()
+        said, _ = running.communicate(timeout=20)
+    return said
+
+
+def test_the_plugin_starts_once_what_it_wrote_down_is_cleared(
+    cache: list[Object], tmp_path: Path
+) -> None:
+    said = start_plugin(cache, tmp_path, answered=True)
+    assert said == "runs with --endpoint=$(CSI_ENDPOINT) --nodeid=$(NODE_NAME); asking: \n"
+
+
+def test_the_plugin_starts_also_when_nobody_clears_it(cache: list[Object], tmp_path: Path) -> None:
+    said = start_plugin(cache, tmp_path, answered=False)
+    assert "new pods on this node may get dead ones" in said
+    assert "runs with" in said
+
+
+def test_who_heals_mounts_may_evict_pods_and_no_more(
+    curvine: CurvinePlan, cache: list[Object]
+) -> None:
+    roles = [r for r in of_kind(cache, "Role") if r["metadata"]["name"] == "curvine-mounts"]
+    (role,) = roles
+    assert role["metadata"]["namespace"] == curvine.volumes[0].claim_namespace
+    rights = [(rule["resources"], rule["verbs"]) for rule in role["rules"]]
+    assert rights == [(["pods"], ["list"]), (["pods/eviction"], ["create"])]
+    spec = pod(find(cache, "DaemonSet", "curvine-csi-node"))
+    healer = container(spec, "heal-mounts")
+    assert healer["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    mounts = {mount["name"]: mount for mount in healer["volumeMounts"]}
+    # Without propagation it would see the mounts of before its own start alone.
+    assert mounts["kubelet-dir"]["mountPropagation"] == "HostToContainer"
+    plugin = container(spec, "csi-plugin")
+    (ours,) = [m for m in plugin["volumeMounts"] if m["name"] == "handshake"]
+    assert ours == mounts["handshake"]
+    (volume,) = [v for v in of_kind(cache, "Role") if v["metadata"]["name"] == "curvine-csi-state"]
+    assert any("secrets" in r["resources"] and "delete" in r["verbs"] for r in volume["rules"])
+    (prefix,) = [a for a in healer["args"] if a.startswith("--volumes=")]
+    named = f"{curvine.cluster_id}-{curvine.volumes[0].name}"
+    assert named.startswith(prefix.removeprefix("--volumes="))
 
 
 # --- bootstrap ---------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ takes its time must not leave the pool without directories for good."""
 # is to be deleted at a certain age was made through a mount, by the CSI plugin for a pod that came
 # too early, with every parent that was missing: all of it would vanish under running pods later.
 # The tool cannot take an age limit away, so the topmost such directory is made anew. What below it
-# is ready is put aside meanwhile, in one rename each, and found there again if the Job dies between.
-# A mount may make the parents once more in between, so all is looked at until nothing expires.
+# is ready is put aside meanwhile, in one rename each, and found there if the Job dies between. A
+# mount may make the parents once more in between, so all is looked at until nothing expires.
 #
 # Mode 0777, because the claim is the boundary, not the mode: who mounts it may write, and a
 # directory of root with 0755 would silently shut out an engine image with another user. A refused
