@@ -957,6 +957,7 @@ class JanitorPlan:
         disk_full_at: Use of the whole file system, by its own word, that counts as full.
         step_seconds: A round that makes no progress for so long is given up.
         unreadable_seconds: How long a file must have been unreadable before it is deleted.
+        object_bytes: Size of a whole file; what is smaller is a hit that nobody can load.
     """
 
     name: str
@@ -971,6 +972,7 @@ class JanitorPlan:
     mount_path: str
     filesystem: str
     budget: Figure
+    object_bytes: Figure
     high_bytes: int
     low_bytes: int
     fresh_seconds: int
