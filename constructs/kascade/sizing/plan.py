@@ -602,6 +602,8 @@ class LMCachePlan:
         l1_gb: L1 in the unit of ``--l1-size-gb`` (LMCache's "GB" is 1024**3 bytes).
         heartbeat_seconds: How often the engine asks whether the server is there.
         restart_pause_seconds: How long a restarted server stays away, so that the engine notices.
+        reap_seconds: After how long a silence the server forgets an engine that has asked before.
+        idle_seconds: The same for one that never has, because it has not stored anything yet.
     """
 
     port: int
@@ -615,6 +617,8 @@ class LMCachePlan:
     mq_timeout_seconds: int
     heartbeat_seconds: int
     restart_pause_seconds: int
+    reap_seconds: int
+    idle_seconds: int
     size: ContainerSize
     l2: L2Plan | None
 
