@@ -247,7 +247,14 @@ def _of_the_janitor(draft: Draft) -> None:
             Problem(
                 path=(*path, "enabled"),
                 message="nothing but age bounds the shared directories: LMCache evicts only "
-                "what it wrote since its own start, and no longer once files have vanished",
+                "what it wrote since its own start, and no longer once files have vanished. "
+                "Empty and short files stay hits that nobody can load"
+                + (
+                    f", and an engine that stores nothing for {counted(l2.ttl_hours, 'hour')} "
+                    "loses the directory it writes through and never stores again"
+                    if isinstance(l2, CurvineConfig)
+                    else ""
+                ),
             )
         )
     elif l2.janitor.high_water < pool.EVICT_AT:

@@ -604,6 +604,8 @@ class LMCachePlan:
         l1_gb: L1 in the unit of ``--l1-size-gb`` (LMCache's "GB" is 1024**3 bytes).
         heartbeat_seconds: How often the engine asks whether the server is there.
         restart_pause_seconds: How long a restarted server stays away, so that the engine notices.
+        reap_seconds: After how long a silence the server forgets an engine that has asked before.
+        idle_seconds: The same for one that never has, because it has not stored anything yet.
     """
 
     port: int
@@ -617,6 +619,8 @@ class LMCachePlan:
     mq_timeout_seconds: int
     heartbeat_seconds: int
     restart_pause_seconds: int
+    reap_seconds: int
+    idle_seconds: int
     size: ContainerSize
     l2: L2Plan | None
 
@@ -959,6 +963,7 @@ class JanitorPlan:
         disk_full_at: Use of the whole file system, by its own word, that counts as full.
         step_seconds: A round that makes no progress for so long is given up.
         unreadable_seconds: How long a file must have been unreadable before it is deleted.
+        object_bytes: Size of a whole file; what is smaller is a hit that nobody can load.
     """
 
     name: str
@@ -973,6 +978,7 @@ class JanitorPlan:
     mount_path: str
     filesystem: str
     budget: Figure
+    object_bytes: Figure
     high_bytes: int
     low_bytes: int
     fresh_seconds: int
