@@ -126,7 +126,7 @@ def _storage(job: Document) -> Any:
             adapter["num_workers"] = job.get("workers", adapter["num_workers"])
             value = json.dumps(adapter)
         if flag == "--l1-size-gb":
-            value = "0.25"
+            value = "0.6"
         words.append(f"{flag}={value}" if value else flag)
     parser = ServerParser()
     ServerCommand().add_arguments(parser)
