@@ -52,7 +52,7 @@ class CacheChart(cdk8s.Chart):
         """
         super().__init__(scope, construct_id)
         if curvine is not None:
-            self._add_curvine(curvine, taint_keys, network)
+            self._add_curvine(curvine, taint_keys, network, jobs_image)
         if directories is not None:
             CacheDirectories(self, "Directories", directories=directories, image=jobs_image)
         if engines:
@@ -62,7 +62,11 @@ class CacheChart(cdk8s.Chart):
         CacheKeys(self, "Keys", engines=engines, image=jobs_image, network=network)
 
     def _add_curvine(
-        self, curvine: CurvinePlan, taint_keys: tuple[str, ...], network: NetworkPlan
+        self,
+        curvine: CurvinePlan,
+        taint_keys: tuple[str, ...],
+        network: NetworkPlan,
+        jobs_image: str,
     ) -> None:
         CurvinePolicies(self, "Policies", curvine=curvine, network=network)
         master = CurvineMaster(self, "Master", curvine=curvine)
@@ -79,4 +83,4 @@ class CacheChart(cdk8s.Chart):
                 taint_keys=taint_keys,
             )
         CurvineBootstrap(self, "Bootstrap", curvine=curvine, config_name=master.config_name)
-        CurvineCsi(self, "Csi", curvine=curvine)
+        CurvineCsi(self, "Csi", curvine=curvine, jobs_image=jobs_image)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cdk8s
 from constructs import Construct
 
+from kascade.kube.cache_program import CacheProgram
 from kascade.kube.classes import Classes
 from kascade.kube.device_plugins import EfaDevicePlugin, NvidiaDevicePlugin
 from kascade.kube.hyperpod import HealthMonitoringAgent, HyperPodAccess
@@ -13,7 +14,7 @@ from kascade.sizing.plan import PlatformPlan
 
 
 class PlatformChart(cdk8s.Chart):
-    """Namespaces, classes, HyperPod's in-cluster dependencies and device plugins."""
+    """Namespaces, classes, programs, HyperPod's in-cluster dependencies, device plugins."""
 
     def __init__(self, scope: Construct, construct_id: str, *, platform: PlatformPlan) -> None:
         """Compose the chart.
@@ -32,6 +33,7 @@ class PlatformChart(cdk8s.Chart):
             hyperpod=platform.agents,
         )
         Classes(self, "Classes")
+        CacheProgram(self, "CacheProgram", namespace=platform.namespaces.serving)
         if platform.agents:
             self._add_agents(platform)
 

@@ -56,18 +56,34 @@ class Package:
 
     def _build(self, target: Path) -> None:
         """Unpack the package into the folder."""
-        target.mkdir(parents=True)
-
-        def apt(*arguments: str) -> int:
-            words = ["apt-get", "-qq", *arguments]
-            return subprocess.run(words, cwd=target, check=False, capture_output=True).returncode
-
-        # The lists of packages may be absent, and only root may fetch them.
-        if apt("download", self.name) and apt("update") == 0:
-            apt("download", self.name)
-        for package in target.glob(f"{self.name}_*.deb"):
-            subprocess.run(["dpkg", "--extract", package, target], check=True)  # noqa: S607
-            package.unlink()
+        unpack(self.name, target)
         if not (target / self.folder / self.name).exists():
             msg = f"apt-get could not download the package `{self.name}`"
             raise NoProgramError(msg)
+
+
+def unpack(name: str, target: Path) -> None:
+    """Download a package and unpack it into a folder.
+
+    Raises:
+        NoProgramError: There is no apt, or no such package.
+    """
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        msg = "there is no apt to fetch it with"
+        raise NoProgramError(msg)
+    target.mkdir(parents=True, exist_ok=True)
+
+    def apt(*arguments: str) -> int:
+        words = ["apt-get", "-qq", *arguments]
+        return subprocess.run(words, cwd=target, check=False, capture_output=True).returncode
+
+    # The lists of packages may be absent, and only root may fetch them.
+    if apt("download", name) and apt("update") == 0:
+        apt("download", name)
+    found = list(target.glob(f"{name}_*.deb"))
+    for package in found:
+        subprocess.run(["dpkg", "--extract", package, target], check=True)  # noqa: S607
+        package.unlink()
+    if not found:
+        msg = f"apt-get could not download the package `{name}`"
+        raise NoProgramError(msg)

@@ -12,7 +12,7 @@ import pytest
 
 from kascade.programs.verify.client import UnreachableError, get_text
 from kascade.programs.verify.metrics import Page, parse
-from tests.e2e.disk import chunk_files, shared_directory
+from tests.e2e.disk import chunk_files, cut, shared_directory
 from tests.e2e.replicas import ask, compute_and_store, hits_of, prometheus, prompt
 from tools.local.system import LocalSystem
 
@@ -123,6 +123,52 @@ def test_above_its_mark_the_oldest_files_go_and_answers_stay_right(
         f"{len(earlier)} oldest files deleted, {hits:.0f} tokens of the newest prompt from L2, "
         "right answers",
     )
+
+
+@pytest.mark.usefixtures("restored")
+def test_empty_and_short_files_go_within_two_rounds_and_are_written_again(
+    system: LocalSystem, measured: Measure
+) -> None:
+    """They are fresh, and for LMCache they are there."""
+    (plan,) = system.deployment.plan.janitors
+    one, other = system.target.replicas
+    known = chunk_files(system)
+    text = prompt("half of it is missing", TOKENS)
+    computed = compute_and_store(system, one, text)
+    files = chunk_files(system) - known
+    whole = {int(plan.object_bytes.value)}
+    assert {path.stat().st_size for path in files} == whole, "the plan's number is LMCache's"
+    empty, short = sorted(files)[:2]
+    empty.write_bytes(b"")
+    cut({short})
+    run(system, interval_seconds=0.5)
+    assert files - chunk_files(system) == {empty, short}
+    assert total(system, "deleted_files_total", reason="incomplete") == 2
+    assert total(system, "deleted_files_total") == 2
+    answer, hits = hits_of(system, other, text)
+    assert answer.token_ids == computed.token_ids
+    system.wait_for(lambda: files <= chunk_files(system), "they are written again", seconds=30)
+    assert {path.stat().st_size for path in files} == whole
+    measured("empty and short files", f"gone in 2 rounds, written again, {hits:.0f} tokens hit")
+
+
+@pytest.mark.usefixtures("restored")
+def test_an_engine_whose_directory_is_gone_stores_again(
+    system: LocalSystem, measured: Measure
+) -> None:
+    """As after a quiet day on Curvine."""
+    one, _ = system.target.replicas
+    own = shared_directory(system) / f".tmp-{one.name}"
+    own.rmdir()
+    before = chunk_files(system)
+    ask(system, one.engine_url, prompt("without a directory", TOKENS))
+    time.sleep(2)
+    assert chunk_files(system) == before, "LMCache alone never stores again"
+    run(system, interval_seconds=0.5)
+    assert own.is_dir()
+    assert total(system, "kept_directories_total", how="made") == 1
+    compute_and_store(system, one, prompt("with a directory", TOKENS))
+    measured("own directory gone", f"made again in a round, {CHUNKS} of {CHUNKS} chunks stored")
 
 
 def test_the_marker_is_still_there(system: LocalSystem) -> None:

@@ -19,6 +19,7 @@ EXPECTED = {
             "/here/cache-key/key"
         ),
         "lmcache: --supported-transfer-mode=auto added",
+        "lmcache: PYTHONPATH=/opt/kascade -> PYTHONPATH=/here",
         "vllm: --host=0.0.0.0 -> --host=127.88.0.11",
         (
             "vllm: --kv-transfer-config: kv_connector_extra_config.lmcache.mp.host "

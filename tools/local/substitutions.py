@@ -207,6 +207,17 @@ SUBSTITUTIONS: Final = (
             else container
         ),
     ),
+    Substitution(
+        container="lmcache",
+        name="module",
+        reason="Python looks for the module above where its ConfigMap is mounted; a folder stands "
+        "in for that mount",
+        change=lambda container, place: (
+            _with(container, PYTHONPATH=str(place.volumes["cache-module"].parent))
+            if "cache-module" in place.volumes
+            else container
+        ),
+    ),
 )
 """Every difference there is, in the order in which they are applied."""
 

@@ -51,6 +51,10 @@ def _parts(plan: ServingPlan, source: str) -> Iterator[RenderableType]:
     yield ""
     yield Text("Nodes", style="bold")
     yield _indented(_nodes(plan))
+    for group in plan.cluster.groups:
+        if group.l2_cpu is not None:
+            cpu = group.l2_cpu
+            yield _indented(Text(f"{group.name} keeps {cpu.value:.1f} CPUs for L2: {cpu.reason}"))
     chart = plan.platform.dependencies_chart
     if chart is not None:
         yield _indented(Text(f"HyperPod's agents and device plugins: the chart {chart.path}"))

@@ -918,7 +918,8 @@ class JanitorConfig(Block):
     enabled: Switch = Field(
         default=True,
         description="False leaves it out. Then nothing but age bounds what restarted replicas "
-        "leave behind.",
+        "leave behind, empty and short files stay hits that nobody can load, and on Curvine an "
+        "engine that stores nothing for ttl_hours never stores again.",
     )
     high_water: Share = Field(
         default=0.95,

@@ -24,11 +24,18 @@ from kascade.kube._labels import (
 )
 from kascade.kube._pods import SHM_VOLUME
 from kascade.kube._programs import Object, Program, of_component, pod_spec, programs
+from kascade.kube.cache_program import MODULE
 from kascade.kube.l2.attachment import CACHE_VOLUME
 from kascade.sizing.weights import short_hash
 
 _REAP_SECONDS: Final = 120
 """LMCache's default of ``--worker-reap-timeout-seconds``."""
+
+_GRACE_SECONDS: Final = 3600
+"""LMCache's default of ``--worker-registration-grace-seconds``."""
+
+_LONGEST_IDLE_SECONDS: Final = 365 * 86_400
+"""Longer than any engine lives."""
 
 _HEARTBEATS: Final = 3
 """LMCache's own rule: a server that forgets an engine sooner loses it between two of them."""
@@ -302,8 +309,7 @@ def _of_the_proof(serving: Serving) -> Iterator[Said]:
 
 
 def _rules(serving: Serving) -> Iterator[str]:
-    vllm, lmcache, connector = serving.vllm, serving.lmcache, serving.connector
-    name = serving.name
+    vllm, lmcache, name = serving.vllm, serving.lmcache, serving.name
     chunk, block = _number(lmcache.flag("--chunk-size")), _number(vllm.flag("--block-size"))
     if not chunk or not block or chunk % block:
         yield (
@@ -312,13 +318,7 @@ def _rules(serving: Serving) -> Iterator[str]:
         )
     if "@" in "".join(vllm.words[:1]):
         yield f"{name}: the model's name holds an @, which separates the parts of a cache key"
-    heartbeat = float(connector.get("lmcache.mp.heartbeat_interval", 10))
-    reap = _number(lmcache.flag("--worker-reap-timeout-seconds", str(_REAP_SECONDS)))
-    if reap and _HEARTBEATS * heartbeat > reap:
-        yield (
-            f"{name}: LMCache forgets an engine after {reap} s, less than {_HEARTBEATS} of vLLM's "
-            f"heartbeats of {heartbeat:g} s"
-        )
+    yield from _of_the_registration(serving)
     hashing = vllm.flag("--prefix-caching-hash-algo")
     if not hashing.startswith("sha256") and not vllm.env("PYTHONHASHSEED"):
         yield f"{name}: {hashing or 'the default hash'} differs in every process without a seed"
@@ -333,6 +333,30 @@ def _rules(serving: Serving) -> Iterator[str]:
                 )
     if _has_files(serving):
         yield from _of_the_adapter(serving)
+
+
+def _of_the_registration(serving: Serving) -> Iterator[str]:
+    """An engine that the server forgets is never taken back."""
+    lmcache, connector, name = serving.lmcache, serving.connector, serving.name
+    heartbeat = float(connector.get("lmcache.mp.heartbeat_interval", 10))
+    reap = _number(lmcache.flag("--worker-reap-timeout-seconds", str(_REAP_SECONDS)))
+    if reap and _HEARTBEATS * heartbeat > reap:
+        yield (
+            f"{name}: LMCache forgets an engine after {reap} s, less than {_HEARTBEATS} of vLLM's "
+            f"heartbeats of {heartbeat:g} s"
+        )
+    grace = _number(lmcache.flag("--worker-registration-grace-seconds", str(_GRACE_SECONDS)))
+    if reap and grace < _LONGEST_IDLE_SECONDS:
+        yield (
+            f"{name}: LMCache forgets an engine that has stored nothing for {grace} s and never "
+            "takes it back; give --worker-registration-grace-seconds at least "
+            f"{_LONGEST_IDLE_SECONDS}"
+        )
+    if lmcache.document("--server-module").get("module_path") != MODULE:
+        yield (
+            f"{name}: LMCache's server is not given the module {MODULE} by --server-module, so a "
+            "block that cannot be opened stays a hit and nothing counts registered engines"
+        )
 
 
 def _has_files(serving: Serving) -> bool:

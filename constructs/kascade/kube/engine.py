@@ -30,6 +30,7 @@ from kascade.kube._policies import (
     scrape_ingress,
 )
 from kascade.kube._rbac import add_service_account
+from kascade.kube.cache_program import cache_module_volume
 from kascade.kube.l2.attachment import Attachment, attach
 from kascade.kube.lmcache import server_container
 from kascade.kube.tenancy import TenancyProgram, program_hash, tenancy_volume
@@ -45,7 +46,10 @@ _PROGRESS_SECONDS: Final = 600
 
 
 class Engine(Construct):
-    """Deployment, Service, disruption budget and NetworkPolicy of one model."""
+    """Deployment, Service, disruption budget and NetworkPolicy of one model.
+
+    Its pods need the ``CacheProgram`` of their namespace.
+    """
 
     def __init__(
         self, scope: Construct, construct_id: str, *, engine: EnginePlan, network: NetworkPlan
@@ -176,6 +180,7 @@ def engine_volumes(plan: EnginePlan, l2: Attachment | None) -> list[Fields]:
             "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.shm_mib}Mi"},
         },
         weights_volume(plan),
+        cache_module_volume(),
         *(() if l2 is None else l2.volumes),
         *([tenancy_volume(plan)] if plan.tenancy is not None else []),
     ]

@@ -202,6 +202,7 @@ def janitor_args(plan: JanitorPlan) -> list[str]:
         f"--interval-seconds={plan.interval_seconds}",
         f"--step-seconds={plan.step_seconds}",
         f"--unreadable-seconds={plan.unreadable_seconds}",
+        f"--object-bytes={int(plan.object_bytes.value)}",
         f"--disk-full-at={plan.disk_full_at}",
         f"--namespace={plan.namespace}",
         f"--selector={selecting}",

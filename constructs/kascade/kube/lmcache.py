@@ -17,6 +17,11 @@ from kascade.kube._pods import (
     plain_env,
     resources,
 )
+from kascade.kube.cache_program import (
+    CACHE_MODULE_ENV,
+    CACHE_MODULE_MOUNT,
+    cache_module_arg,
+)
 from kascade.kube.l2.adapters import adapter_json
 from kascade.kube.l2.attachment import Attachment
 from kascade.sizing.plan import EnginePlan
@@ -55,6 +60,7 @@ def server_container(engine: EnginePlan, l2: Attachment | None) -> Fields:
             *plain_env(
                 {
                     **SHARED_ENV,
+                    **CACHE_MODULE_ENV,
                     # It opens vLLM's KV tensors by CUDA IPC and must see the same GPUs. Requesting
                     # one would claim another GPU; the nvidia runtime reads this instead.
                     "NVIDIA_VISIBLE_DEVICES": "all",
@@ -72,7 +78,7 @@ def server_container(engine: EnginePlan, l2: Attachment | None) -> Fields:
         "resources": resources(plan.size),
         # Root, as the image has no other user; and one user for all replicas' files in L2.
         "securityContext": NO_PRIVILEGES,
-        "volumeMounts": [SHM_MOUNT, *(() if l2 is None else l2.mounts)],
+        "volumeMounts": [SHM_MOUNT, CACHE_MODULE_MOUNT, *(() if l2 is None else l2.mounts)],
     }
 
 
@@ -102,6 +108,12 @@ def server_args(engine: EnginePlan, l2: Attachment | None) -> list[str]:
         f"--eviction-policy={plan.l1_eviction_policy}",
         f"--l2-prefetch-policy={plan.prefetch_policy}",
         f"--max-workers={plan.max_workers}",
+        # What has pinged and fell silent is dead, and its GPU memory stays mapped until it is
+        # forgotten. What never pinged may just be idle: a heartbeat begins with the first chunk,
+        # and an engine that was forgotten never registers again.
+        f"--worker-reap-timeout-seconds={plan.reap_seconds}",
+        f"--worker-registration-grace-seconds={plan.idle_seconds}",
+        cache_module_arg(opens=l2 is not None and l2.adapter.serde is not None),
         # Neither hostIPC nor a common user id is needed then; vLLM's connector says the same.
         "--isolated-ipc",
     ]

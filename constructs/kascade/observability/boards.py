@@ -217,6 +217,14 @@ _L2_ROW = Row(
             bad_from=0.01,
             why="Share of chunks asked of L2 that did not arrive and were recomputed.",
         ),
+        number(
+            "Engines without cache",
+            f"count({select(m.CACHE_REGISTERED)} < {select(m.CACHE_EXPECTED)}) or vector(0)",
+            unit=_COUNT,
+            bad_from=1,
+            why="Pods whose LMCache server does not know their engine, or not each of its GPUs: "
+            "they neither store nor load. Normal while a model loads; else delete the pod.",
+        ),
         chart(
             "Workers by state",
             {"{{tag}}": gauge(m.POOL_WORKERS, by="tag")},
@@ -245,6 +253,13 @@ _L2_ROW = Row(
             {"asked for": rate(m.L2_LOADS_SUBMITTED), "arrived": rate(m.L2_LOADS_COMPLETED)},
             unit=_PER_SECOND,
             why="Chunks per second that LMCache asked of Curvine and those it received.",
+        ),
+        chart(
+            "Blocks that could not be opened",
+            {"{{pod}}": rate(m.CACHE_UNOPENED, by="pod")},
+            unit=_PER_SECOND,
+            why="Chunks per second that were deleted because their load failed to open: damaged, "
+            "or of another key. They are stored anew; a lasting rate means two keys in one place.",
         ),
         chart(
             "Worker traffic",
@@ -279,7 +294,8 @@ _L2_ROW = Row(
             {"{{reason}}": rate(m.JANITOR_DELETED_FILES, by="reason")},
             unit=_PER_SECOND,
             why="mark: the directory was above its mark. disk: the pool was. unreadable: blocks "
-            "lost with a worker. dead_pod: leftovers of pods that are gone.",
+            "lost with a worker. incomplete: empty or short files. dead_pod: leftovers of pods "
+            "that are gone.",
         ),
         chart(
             "FUSE errors",

@@ -88,6 +88,17 @@ def _lmcache(
     )
 
 
+def _cache(name: str, kind: Kind, unit: str) -> Metric:
+    """Of our module in LMCache's server."""
+    return Metric(
+        name=f"kascade_cache_{name}",
+        kind=kind,
+        unit=unit,
+        component=Component.LMCACHE,
+        source=Source.RECORDED,
+    )
+
+
 def _router(name: str, kind: Kind, unit: str, *labels: str) -> Metric:
     return Metric(
         name=f"vllm_router_{name}",
@@ -187,6 +198,9 @@ FUSE_HEALTH = _curvine(Component.CURVINE_FUSE, "kernel_fd_health", Kind.GAUGE, "
 
 # --- The shared directory's janitor --------------------------------------------------------------
 
+CACHE_REGISTERED = _cache("registered_workers", Kind.GAUGE, "workers")
+CACHE_EXPECTED = _cache("expected_workers", Kind.GAUGE, "workers")
+CACHE_UNOPENED = _cache("unopened_blocks_total", Kind.COUNTER, "chunks")
 DIRECTORY_BYTES = _janitor("bytes", Kind.GAUGE, "bytes")
 DIRECTORY_HIGH_BYTES = _janitor("high_bytes", Kind.GAUGE, "bytes")
 JANITOR_DELETED_FILES = _janitor("deleted_files_total", Kind.COUNTER, "files", "reason")

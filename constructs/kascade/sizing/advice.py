@@ -19,11 +19,11 @@ from kascade.config.model import (
     DirectoryConfig,
 )
 from kascade.errors import Problem
-from kascade.sizing import pool
+from kascade.sizing import host, pool
 from kascade.sizing.addresses import advise_on_ranges
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.surroundings import advise_on_surroundings
-from kascade.units import counted
+from kascade.units import GB, counted
 
 
 def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
@@ -31,6 +31,7 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
     for group in groups.values():
         _of_offers(draft, group)
         _of_spot(draft, group)
+        _of_few_cpus(draft, group)
         idle = sum(group.packing.free_gpus)
         largest = max(
             (m.tensor_parallel for m in draft.config.models if draft.runs_on(m, group)),
@@ -204,6 +205,25 @@ def _of_l2(draft: Draft) -> None:
         )
 
 
+def _of_few_cpus(draft: Draft, group: Group) -> None:
+    """Warn of a node whose network is faster than its CPUs can move Curvine's bytes."""
+    if draft.curvine is None or not group.packing.engines_per_node:
+        return
+    traffic = host.curvine_traffic(group.instance)
+    if not traffic.cpu_bound:
+        return
+    draft.warnings.append(
+        Problem(
+            path=("instance_groups", group.index, group.config.types_field),
+            message=f"the network of {group.instance.name} could read L2 at a rate for which "
+            f"Curvine takes {traffic.wanted_millis / 1000:.1f} of {group.instance.vcpus} CPUs; "
+            f"{host.L2_CPU_SHARE:.0%} are kept for that, so a node reads at most "
+            f"{traffic.bytes_per_second / GB:.1f} GB/s. A type with more vCPUs for the same "
+            "network reads faster",
+        )
+    )
+
+
 def _of_autoscaling(draft: Draft) -> None:
     if draft.config.hyperpod.autoscaling is None:
         return
@@ -227,7 +247,14 @@ def _of_the_janitor(draft: Draft) -> None:
             Problem(
                 path=(*path, "enabled"),
                 message="nothing but age bounds the shared directories: LMCache evicts only "
-                "what it wrote since its own start, and no longer once files have vanished",
+                "what it wrote since its own start, and no longer once files have vanished. "
+                "Empty and short files stay hits that nobody can load"
+                + (
+                    f", and an engine that stores nothing for {counted(l2.ttl_hours, 'hour')} "
+                    "loses the directory it writes through and never stores again"
+                    if isinstance(l2, CurvineConfig)
+                    else ""
+                ),
             )
         )
     elif l2.janitor.high_water < pool.EVICT_AT:

@@ -8,7 +8,7 @@ from typing import Final
 
 from kascade.catalog.addons import S3_CSI
 from kascade.catalog.endpoints import BUSY_ENDPOINTS, CLOSED_ENDPOINTS
-from kascade.catalog.instances import PRICE_REGION
+from kascade.catalog.instances import PRICE_REGION, InstanceType
 from kascade.catalog.kubernetes import (
     ADDONS,
     EKS_EXTENDED_USD_PER_HOUR,
@@ -295,6 +295,16 @@ def _group(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -> Inst
             reason=f"of {instance.ram_gib} GiB, by Karpenter's model of the kubelet's reserve",
         ),
         l2_gib=draft.l2_gib(group),
+        l2_cpu=None if draft.curvine is None else _l2_cpu(instance),
+    )
+
+
+def _l2_cpu(instance: InstanceType) -> Figure:
+    traffic = host.curvine_traffic(instance)
+    return Figure(
+        value=(traffic.fuse_millis + traffic.worker_millis) / 1000,
+        unit="CPU",
+        reason=traffic.reason,
     )
 
 

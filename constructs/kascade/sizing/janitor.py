@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kascade.config.model import JanitorConfig
-from kascade.sizing import host
+from kascade.sizing import host, objects
 from kascade.sizing.plan import (
     ContainerSize,
     DirectoryL2Plan,
@@ -23,8 +23,8 @@ STEP_SECONDS: Final = 60
 error at the latest; one that takes this long will not come back."""
 
 UNREADABLE_SECONDS: Final = 1200
-"""Curvine gives up a lost worker after ten minutes, and its client asks it again after another ten.
-A worker that was only restarted has its files readable again by then."""
+"""A node that reboots or is updated takes about ten minutes, and its worker has its files readable
+again seconds after it started; a worker that was only restarted at once."""
 
 DISK_FULL_AT: Final = 0.97
 """Above what any directory's own mark leads to, since the pool is larger than all of them together:
@@ -52,6 +52,8 @@ def janitor_plan(
     if l2 is None or isinstance(l2, ManagedL2Plan) or not settings.enabled:
         return None
     budget = engine.replicas * l2.capacity_gb * GIB
+    sealed, chunk = l2.key_secret is not None, engine.lmcache.chunk_size
+    kv = int(engine.figures.kv_per_token_per_gpu.value)
     return JanitorPlan(
         name=f"{engine.name}-janitor",
         namespace=engine.namespace,
@@ -69,6 +71,12 @@ def janitor_plan(
             value=budget,
             unit="bytes",
             reason=f"{engine.replicas} x {l2.capacity_gb} GiB that each replica may write",
+        ),
+        object_bytes=Figure(
+            value=objects.object_bytes(kv, chunk_size=chunk, sealed=sealed),
+            unit="bytes",
+            reason=f"{chunk} tokens x {kv:,} B on each GPU"
+            + (f" + {objects.FRAME_BYTES} B of the seal" if sealed else ""),
         ),
         high_bytes=int(budget * settings.high_water),
         low_bytes=int(budget * settings.low_water),

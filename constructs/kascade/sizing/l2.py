@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kascade.config.model import (
@@ -21,9 +22,14 @@ from kascade.sizing.plan import (
     ManagedL2Plan,
 )
 from kascade.sizing.weights import short_hash, weights_identity
+from kascade.units import MIB_PER_GIB
 
 L2_WORKERS: Final = 16
-"""Parallel chunk reads; Curvine's published fio runs need 16 to use the network."""
+"""Least number of threads that read and write chunks; Curvine's published fio runs need 16 to use
+the network, and one stream was measured at 0.3 GB/s."""
+
+MOST_WORKERS: Final = 256
+"""Most of them: as many requests as FUSE keeps in the background."""
 
 L2_EVICT_RATIO: Final = 0.1
 
@@ -31,7 +37,8 @@ HASH_ALGORITHM: Final = "blake3"
 """LMCache's default; file names do not depend on PYTHONHASHSEED with it."""
 
 CLIENT_TIMEOUT_MS: Final = 5000
-"""Curvine waits two minutes by default; a lost master should be a miss, not a hung request."""
+"""Curvine waits two minutes by default; a lost master should be a miss, not a hung request. A lost
+node costs a prompt this once, see `curvine_workers`."""
 
 CACHE_MOUNT: Final = "/mnt/kv"
 
@@ -53,12 +60,51 @@ class L2Share:
         usable: Part of that which is full before something is evicted.
         mount_limit: What the way to it delivers beside the network, and its name; None without a
             bound of its own.
+        workers: Threads that read and write it.
     """
 
     capacity_gib: int
     usable: float
     reason: str
     mount_limit: transfer.Limit | None
+    workers: int = L2_WORKERS
+
+
+def curvine_workers(*, objects: int, share_gib: int) -> int:
+    """Threads of one LMCache server on Curvine: one for each chunk of the longest prompt.
+
+    LMCache deals the chunks of a prompt out to its threads beforehand, and each reads its own one
+    after the other. So a thread with two chunks of a lost node waits twice for the client's time
+    limit; with one chunk each all wait at the same time.
+
+    Args:
+        objects: Chunks of the longest prompt, on all ranks.
+        share_gib: The engine's part of the pool: each open file reserves a block of it, and all
+            together may reserve an eighth.
+
+    >>> [curvine_workers(objects=n, share_gib=313) for n in (4, 128, 1024)]
+    [16, 128, 256]
+    >>> curvine_workers(objects=128, share_gib=100)
+    100
+    """
+    most = share_gib * MIB_PER_GIB // pool.BLOCK_SIZE_MB // 8
+    return max(L2_WORKERS, min(objects, most, MOST_WORKERS))
+
+
+def room_for_writers(share: L2Share, *, objects: int) -> L2Share:
+    """Take what open files reserve from what an engine may write on Curvine.
+
+    An open file reserves a whole block until it is closed, and a pool without room for that refuses
+    every write with EIO, never with ENOSPC.
+    """
+    workers = curvine_workers(objects=objects, share_gib=share.capacity_gib)
+    reserved = math.ceil(workers * pool.BLOCK_SIZE_MB / MIB_PER_GIB)
+    return replace(
+        share,
+        workers=workers,
+        capacity_gib=max(0, share.capacity_gib - reserved),
+        reason=f"{share.reason}, less {reserved} GiB that {workers} open files reserve",
+    )
 
 
 def l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Plan | None:
@@ -80,7 +126,7 @@ def l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pla
             # Only the engine's own directory is mounted, so no engine can reach another's.
             base_path=CACHE_MOUNT,
             capacity_gb=l2.capacity_gib,
-            workers=L2_WORKERS,
+            workers=l2.workers,
             serde_workers=serde_workers,
             evict_at=l2.usable,
             evict_ratio=L2_EVICT_RATIO,
@@ -94,7 +140,7 @@ def l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pla
         # volume's time to live; so the volume itself is the base path and nothing is made below.
         base_path=CACHE_MOUNT,
         capacity_gb=l2.capacity_gib,
-        workers=L2_WORKERS,
+        workers=l2.workers,
         serde_workers=serde_workers,
         evict_at=l2.usable,
         evict_ratio=L2_EVICT_RATIO,

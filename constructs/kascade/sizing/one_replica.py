@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kascade.errors import ConfigPath, Problem, format_path
-from kascade.sizing import gpu, host, pool
+from kascade.sizing import gpu, host, objects, pool
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.plan import (
     ContainerSize,
@@ -89,15 +89,7 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
             "refuses that, since each request needs at least one token of a pass",
             given.path("max_num_seqs"),
         )
-    chunk_bytes = kv * given.config.cache.chunk_size
-    if given.config.cache.l2.kind == "curvine" and chunk_bytes > pool.BLOCK_SIZE_MB * MIB:
-        given.refuse(
-            "model",
-            f"one chunk of {given.config.cache.chunk_size} tokens of {model.model} is "
-            f"{format_bytes(chunk_bytes)} on each GPU, more than a Curvine block of "
-            f"{pool.BLOCK_SIZE_MB} MiB; lower cache.chunk_size",
-            ("cache", "chunk_size"),
-        )
+    _check_objects(given, kv)
     activations = gpu.activation_bytes(
         facts,
         max_batched_tokens=model.max_batched_tokens,
@@ -136,6 +128,37 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
         l0_reason=reason,
         max_model_len=longest,
     )
+
+
+def _check_objects(given: EngineInput, kv_per_gpu: int) -> None:
+    """Refuse chunks that are too large for one block of Curvine, or too small to fail properly."""
+    cache, model = given.config.cache, given.model.model
+    if cache.l2.kind != "curvine":
+        return
+    size = objects.object_bytes(
+        kv_per_gpu, chunk_size=cache.chunk_size, sealed=cache.l2.integrity == "aesgcm"
+    )
+    one = f"one chunk of {cache.chunk_size} tokens of {model} is {format_bytes(size)} on each GPU"
+    if size > pool.BLOCK_SIZE_MB * MIB:
+        most = objects.largest_chunk(
+            kv_per_gpu, block_size=cache.block_size, most_bytes=pool.BLOCK_SIZE_MB * MIB
+        )
+        given.refuse(
+            "model",
+            f"{one}, more than a Curvine block of {pool.BLOCK_SIZE_MB} MiB; lower cache.chunk_size"
+            + (f" to {most} or less" if most else ""),
+            ("cache", "chunk_size"),
+        )
+    elif size <= objects.BUFFER_BYTES:
+        least = objects.least_chunk(kv_per_gpu, block_size=cache.block_size)
+        given.refuse(
+            "model",
+            f"{one}. A Curvine client keeps up to {format_bytes(objects.BUFFER_BYTES)} until a "
+            "file is closed, so on a full pool each such store would leave an empty file and be "
+            f"called good; set cache.chunk_size to {least} or more",
+            ("cache", "chunk_size"),
+            ("cache", "block_size"),
+        )
 
 
 def _max_model_len(given: EngineInput, l0_tokens: int) -> int:
@@ -234,6 +257,10 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
         )
         return None
     server_cpu = host.LMCACHE_CPU_MILLIS + host.LMCACHE_CPU_PER_GPU_MILLIS * given.tp
+    if given.config.cache.l2.kind == "curvine":
+        # As far as there is any: without it L2 is slower, without the engine there is none.
+        spare = share.cpu_millis - server_cpu - host.ENGINE_MIN_CPU_MILLIS
+        server_cpu += max(0, min(host.client_cpu_millis(given.instance, given.tp), spare))
     engine_cpu = min(share.cpu_millis - server_cpu, host.ENGINE_CPU_PER_GPU_MILLIS * given.tp)
     if engine_cpu < host.ENGINE_MIN_CPU_MILLIS:
         given.refuse(

@@ -202,6 +202,7 @@ class InstanceGroupPlan:
         daemonset_pods: Names of the pods that an instance carries, or may have to carry, before
             any engine.
         l2_gib: What one instance gives to L2.
+        l2_cpu: CPU that one instance keeps for moving L2, where that is Curvine.
     """
 
     name: str
@@ -223,6 +224,7 @@ class InstanceGroupPlan:
     usd_per_hour: Figure
     allocatable_ram: Figure
     l2_gib: int
+    l2_cpu: Figure | None = None
     other_types: tuple[str, ...] = ()
     efa_types: tuple[str, ...] = ()
     min_count: int | None = None
@@ -602,6 +604,8 @@ class LMCachePlan:
         l1_gb: L1 in the unit of ``--l1-size-gb`` (LMCache's "GB" is 1024**3 bytes).
         heartbeat_seconds: How often the engine asks whether the server is there.
         restart_pause_seconds: How long a restarted server stays away, so that the engine notices.
+        reap_seconds: After how long a silence the server forgets an engine that has asked before.
+        idle_seconds: The same for one that never has, because it has not stored anything yet.
     """
 
     port: int
@@ -615,6 +619,8 @@ class LMCachePlan:
     mq_timeout_seconds: int
     heartbeat_seconds: int
     restart_pause_seconds: int
+    reap_seconds: int
+    idle_seconds: int
     size: ContainerSize
     l2: L2Plan | None
 
@@ -957,6 +963,7 @@ class JanitorPlan:
         disk_full_at: Use of the whole file system, by its own word, that counts as full.
         step_seconds: A round that makes no progress for so long is given up.
         unreadable_seconds: How long a file must have been unreadable before it is deleted.
+        object_bytes: Size of a whole file; what is smaller is a hit that nobody can load.
     """
 
     name: str
@@ -971,6 +978,7 @@ class JanitorPlan:
     mount_path: str
     filesystem: str
     budget: Figure
+    object_bytes: Figure
     high_bytes: int
     low_bytes: int
     fresh_seconds: int

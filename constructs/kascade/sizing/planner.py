@@ -25,6 +25,7 @@ from kascade.sizing.draft import Draft, Group
 from kascade.sizing.engines import plan_engine
 from kascade.sizing.fit import daemons_on, gpus_fit, pods_fit, system_nodes_fit
 from kascade.sizing.inputs import EngineInput
+from kascade.sizing.l2 import room_for_writers
 from kascade.sizing.one_replica import check_parallelism, size_gpu, size_host
 from kascade.sizing.plan import (
     EnginePlan,
@@ -183,7 +184,12 @@ def _engines(
     planned: list[EnginePlan] = []
     told: set[int] = set()
     for given in inputs:
+        fits = check_parallelism(given)
+        gpus = size_gpu(given) if fits else None
         share = share_of(draft, given, groups)
+        if share is not None and gpus is not None and draft.curvine is not None:
+            chunks = gpus.max_model_len // draft.config.cache.chunk_size
+            share = room_for_writers(share, objects=chunks * given.tp)
         if share is not None and share.capacity_gib < 1 and not draft.problems:
             draft.problems.append(
                 Problem(
@@ -193,8 +199,6 @@ def _engines(
                     also_reads=(("instance_groups",), given.path("tensor_parallel")),
                 )
             )
-        fits = check_parallelism(given)
-        gpus = size_gpu(given) if fits else None
         ram = size_host(given, carried[given.group.name]) if fits else None
         if gpus is not None and ram is not None:
             planned.append(

@@ -16,7 +16,7 @@ MAX_SHARE: Final = 0.9
 
 EVICT_AT: Final = 0.9
 """Share of its part of the pool at which an engine begins to evict what it wrote. The rest is room
-for writes in flight, each of which reserves a whole Curvine block."""
+for what is written while it does; what open files reserve is taken off before."""
 
 BLOCK_SIZE_MB: Final = 128
 """Curvine's own block size. One for all, since it is an attribute of every volume and Kubernetes

@@ -111,7 +111,7 @@ def curvine_plan(
         master_size=ContainerSize(
             cpu_millis=MASTER_CPU_MILLIS, memory_mib=2048, memory_limit_mib=4096
         ),
-        csi_size=ContainerSize(cpu_millis=host.CURVINE_CSI_CPU, memory_mib=host.CURVINE_CSI_MIB),
+        csi_size=_csi_size(groups),
         meta_volume_gib=20,
         journal_volume_gib=20,
         master_rpc_port=8995,
@@ -131,7 +131,7 @@ def curvine_plan(
                 nodes=group.config.count,
                 capacity_gb=group.capacity_gib,
                 size=ContainerSize(
-                    cpu_millis=host.curvine_worker_cpu(group.instance),
+                    cpu_millis=host.curvine_traffic(group.instance).worker_millis,
                     memory_mib=host.curvine_worker_mib(group.instance),
                 ),
             )
@@ -150,6 +150,18 @@ def curvine_plan(
         ttl_hours=l2.ttl_hours,
         client_timeout_ms=CLIENT_TIMEOUT_MS,
         worker_policy="robin" if equal else "load_based",
+    )
+
+
+def _csi_size(groups: Mapping[str, Group]) -> ContainerSize:
+    """Size of the driver's one DaemonSet, which has to fit the smallest of its nodes.
+
+    The plan keeps on each node what that node's own rate takes, so where groups differ the rest is
+    there although nobody asks for it.
+    """
+    asked = [host.curvine_traffic(group.instance).fuse_millis for group in groups.values()]
+    return ContainerSize(
+        cpu_millis=min(asked, default=host.CURVINE_CSI_CPU), memory_mib=host.CURVINE_CSI_MIB
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kascade.catalog.instances import InstanceType
 from kascade.config.model import CurvineConfig, DirectoryConfig
-from kascade.sizing import pool
+from kascade.sizing import host, pool
 from kascade.sizing.l2 import L2Share
-from kascade.sizing.transfer import FUSE, Limit
+from kascade.sizing.transfer import Limit
 from kascade.units import MIB
 
 
@@ -28,7 +28,7 @@ def curvine_share(
         reason=f"({node_gib} - {settings.reserved_gib_per_node} reserved) GiB of a node's "
         f"NVMe x {_of_gpus(gpus, instance.gpus)}, {pool.EVICT_AT:g} of it "
         "before eviction",
-        mount_limit=FUSE,
+        mount_limit=_of_the_node(host.curvine_traffic(instance).limit, gpus, instance.gpus),
     )
 
 
@@ -73,6 +73,16 @@ def directory_share(settings: DirectoryConfig, *, gpus: int, all_gpus: int) -> L
         mount_limit=None
         if read is None
         else Limit(bytes_per_second=read * MIB, name=f"{read} MiB/s of the file system"),
+    )
+
+
+def _of_the_node(limit: Limit, gpus: int, all_gpus: int) -> Limit:
+    """One FUSE process serves all engines of a node."""
+    if gpus == all_gpus:
+        return limit
+    return Limit(
+        bytes_per_second=limit.bytes_per_second * gpus / all_gpus,
+        name=f"{limit.name} x {_of_gpus(gpus, all_gpus)}",
     )
 
 

@@ -302,6 +302,18 @@ BROKEN: dict[str, tuple[Change, str]] = {
         connector("heartbeat_interval", 60),
         r"forgets an engine after 120 s, less than 3 of vLLM's heartbeats of 60 s",
     ),
+    "an idle engine that is forgotten": (
+        flag(ENGINE, "lmcache", "--worker-registration-grace-seconds", "86400"),
+        r"nothing for 86400 s and never takes it back; give .*-grace-seconds at least 31536000",
+    ),
+    "LMCache's own grace": (
+        flag(ENGINE, "lmcache", "--worker-registration-grace-seconds", None),
+        r"forgets an engine that has stored nothing for 3600 s and never takes it back",
+    ),
+    "a server without our module": (
+        within("lmcache", "--server-module", lambda value: value.update(module_path="other")),
+        r"is not given the module kascade_cache by --server-module, so a block that cannot be",
+    ),
     "one temporary directory": (
         adapter(relative_tmp_dir=".tmp"),
         r"relative_tmp_dir is '\.tmp', the same in every pod",

@@ -271,6 +271,7 @@ MAY_BE_ROOT = {
     "prove-nvme",
     "bootstrap",
     "csi-plugin",
+    "heal-mounts",
     "csi-provisioner",
     "node-driver-registrar",
     # Device plugins register at the kubelet's socket; HyperPod's agent is as AWS's chart has it.

@@ -45,7 +45,7 @@ def configurations(objects: list[Object]) -> dict[str, Any]:
     return {
         item["metadata"]["name"]: tomllib.loads(item["data"]["curvine-cluster.toml"])
         for item in of_kind(objects, "ConfigMap")
-        if item["metadata"]["labels"]["app.kubernetes.io/name"] == "curvine"
+        if "curvine-cluster.toml" in item["data"]
     }
 
 
@@ -428,6 +428,71 @@ def test_attributes_are_text_and_bound_every_wait(
     assert re.fullmatch(r"[^,:]+:8995", attributes["master-addrs"])
 
 
+# --- mounts after a restart ----------------------------------------------------------------------
+
+
+def start_plugin(cache: list[Object], tmp_path: Path, *, answered: bool) -> str:
+    """Run the plugin's command with a program in its place; return what it found and said."""
+    plugin = container(pod(find(cache, "DaemonSet", "curvine-csi-node")), "csi-plugin")
+    driver = tmp_path / "csi"
+    driver.write_text('#!/bin/sh\necho "runs with $*; asking: $(ls ' + f'{tmp_path}/run)"\n')
+    driver.chmod(0o755)
+    handshake = tmp_path / "run"
+    handshake.mkdir()
+    shell, flag, script, _, _ = plugin["command"]
+    script = script.replace("-lt 60", f"-lt {60 if answered else 1}")
+    with subprocess.Popen(
+        [shell, flag, script, str(handshake), str(driver), *plugin["args"]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as running:
+        asked = handshake / "starting"
+        while not asked.exists():
+            assert running.poll() is None
+        if answered:
+            asked.unlink()
+        said, _ = running.communicate(timeout=20)
+    return said
+
+
+def test_the_plugin_starts_once_what_it_wrote_down_is_cleared(
+    cache: list[Object], tmp_path: Path
+) -> None:
+    said = start_plugin(cache, tmp_path, answered=True)
+    assert said == "runs with --endpoint=$(CSI_ENDPOINT) --nodeid=$(NODE_NAME); asking: \n"
+
+
+def test_the_plugin_starts_also_when_nobody_clears_it(cache: list[Object], tmp_path: Path) -> None:
+    said = start_plugin(cache, tmp_path, answered=False)
+    assert "new pods on this node may get dead ones" in said
+    assert "runs with" in said
+
+
+def test_who_heals_mounts_may_evict_pods_and_no_more(
+    curvine: CurvinePlan, cache: list[Object]
+) -> None:
+    roles = [r for r in of_kind(cache, "Role") if r["metadata"]["name"] == "curvine-mounts"]
+    (role,) = roles
+    assert role["metadata"]["namespace"] == curvine.volumes[0].claim_namespace
+    rights = [(rule["resources"], rule["verbs"]) for rule in role["rules"]]
+    assert rights == [(["pods"], ["list"]), (["pods/eviction"], ["create"])]
+    spec = pod(find(cache, "DaemonSet", "curvine-csi-node"))
+    healer = container(spec, "heal-mounts")
+    assert healer["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    mounts = {mount["name"]: mount for mount in healer["volumeMounts"]}
+    # Without propagation it would see the mounts of before its own start alone.
+    assert mounts["kubelet-dir"]["mountPropagation"] == "HostToContainer"
+    plugin = container(spec, "csi-plugin")
+    (ours,) = [m for m in plugin["volumeMounts"] if m["name"] == "handshake"]
+    assert ours == mounts["handshake"]
+    (volume,) = [v for v in of_kind(cache, "Role") if v["metadata"]["name"] == "curvine-csi-state"]
+    assert any("secrets" in r["resources"] and "delete" in r["verbs"] for r in volume["rules"])
+    (prefix,) = [a for a in healer["args"] if a.startswith("--volumes=")]
+    named = f"{curvine.cluster_id}-{curvine.volumes[0].name}"
+    assert named.startswith(prefix.removeprefix("--volumes="))
+
+
 # --- bootstrap ---------------------------------------------------------------------------------
 
 
@@ -443,7 +508,18 @@ case $command in
   mkdir) shift; [ -e "$POOL$1" ] && exit 1; mkdir -p "$POOL$1" ;;
   chmod) [ -z "$NO_CHMOD" ] || exit 1 ;;
   touch) : > "$POOL$1" ;;
-  rm) shift; rm -r "$POOL$1" ;;
+  rm)
+    shift; rm -r "$POOL$1"
+    # A pod mounts the volume just now, as often as $RACES says.
+    if [ "$(cat "$POOL.races" 2> /dev/null || echo 0)" -lt "${RACES:-0}" ]; then
+      echo $(($(cat "$POOL.races" 2> /dev/null || echo 0) + 1)) > "$POOL.races"
+      made=$POOL$RACING; mkdir -p "$made"
+      while [ "$made" != "$POOL" ]; do touch "$made/.ttl"; made=${made%/*}; done
+    fi ;;
+  mv)
+    [ -e "$POOL$2" ] && exit 1
+    mv "$POOL$1" "$POOL$2"
+    [ -z "$DIES" ] || exit 1 ;;
 esac
 """
 
@@ -491,6 +567,72 @@ def test_bootstrap_replaces_what_a_mount_made(
     (path / ".ttl").touch()
     bootstrap(cache, tmp_path)
     assert [item.name for item in path.iterdir()] == [".kascade-volume"]
+
+
+def made_by_a_mount(pool: Path, path: Path) -> None:
+    """Make a directory as the CSI plugin does: every missing parent gets the age limit too."""
+    path.mkdir(parents=True)
+    for part in [path, *path.parents]:
+        if pool in part.parents:
+            (part / ".ttl").touch()
+
+
+def expiring(pool: Path) -> list[Path]:
+    return list(pool.rglob(".ttl"))
+
+
+def test_bootstrap_takes_the_age_limit_off_every_parent(
+    curvine: CurvinePlan, cache: list[Object], tmp_path: Path
+) -> None:
+    """The whole tree would go, with the marker, under running engines."""
+    pool = tmp_path / "pool"
+    path = Path(f"{pool}{curvine.volumes[0].curvine_path}")
+    made_by_a_mount(pool, path)
+    assert len(expiring(pool)) == len(path.relative_to(pool).parts) >= 3
+    bootstrap(cache, tmp_path)
+    assert not expiring(pool)
+    assert (path / ".kascade-volume").is_file()
+
+
+def test_bootstrap_keeps_the_files_below_a_parent_that_expires(
+    curvine: CurvinePlan, cache: list[Object], tmp_path: Path
+) -> None:
+    """Such a tree was left by a Job that mended the last directory alone."""
+    pool = tmp_path / "pool"
+    path = Path(f"{pool}{curvine.volumes[0].curvine_path}")
+    made_by_a_mount(pool, path)
+    (path / ".ttl").unlink()
+    for name in (".kascade-volume", "chunk.data"):
+        (path / name).touch()
+    with pytest.raises(subprocess.CalledProcessError):
+        bootstrap(cache, tmp_path, DIES="1")
+    bootstrap(cache, tmp_path)
+    assert not expiring(pool)
+    assert {item.name for item in path.iterdir()} == {".kascade-volume", "chunk.data"}
+    assert [item.name for item in pool.iterdir()] == [path.relative_to(pool).parts[0]]
+
+
+def test_bootstrap_does_not_lose_to_pods_that_mount_meanwhile(
+    curvine: CurvinePlan, cache: list[Object], tmp_path: Path
+) -> None:
+    pool, racing = tmp_path / "pool", curvine.volumes[0].curvine_path
+    path = Path(f"{pool}{racing}")
+    made_by_a_mount(pool, path)
+    bootstrap(cache, tmp_path, RACES="3", RACING=racing)
+    assert not expiring(pool)
+    assert (path / ".kascade-volume").is_file()
+
+
+def test_bootstrap_gives_no_marker_to_what_is_made_again_and_again(
+    curvine: CurvinePlan, cache: list[Object], tmp_path: Path
+) -> None:
+    racing = curvine.volumes[0].curvine_path
+    path = Path(f"{tmp_path}/pool{racing}")
+    made_by_a_mount(tmp_path / "pool", path)
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        bootstrap(cache, tmp_path, RACES="9", RACING=racing)
+    assert b"delete the pods that mount it" in caught.value.stderr
+    assert not (path / ".kascade-volume").exists()
 
 
 def test_bootstrap_keeps_what_has_no_age_limit(

@@ -62,7 +62,8 @@ class Shared:
         return age(path, seconds)
 
     def names(self) -> set[str]:
-        return {entry.name for entry in self.path.iterdir()} - {MARKER}
+        """Of all but the marker and the directory that each round keeps for the pod ``alive``."""
+        return {entry.name for entry in self.path.iterdir()} - {MARKER, ".tmp-alive"}
 
     def round(self, order: Order | None = None, *, limit: int = KEPT, **changes: object) -> Report:
         """Do a round."""

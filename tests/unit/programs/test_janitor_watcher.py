@@ -205,6 +205,15 @@ def test_a_full_disk_is_remembered_for_one_round(monkeypatch: pytest.MonkeyPatch
     assert [order.disk_was_full for order in orders] == [False, True, False]
 
 
+def test_what_a_round_saw_short_is_told_to_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But not by one that could not look: what it did not see may be there."""
+    seen = Report(short={"a": 7}, whole={"0x01000100@0": 100})
+    blind = Report(refused="no mount")
+    orders = orders_of(monkeypatch, seen, blind, Report(), Report())
+    assert [order.short for order in orders] == [{}, {"a": 7}, {"a": 7}, {}]
+    assert [order.whole for order in orders][1:3] == [{"0x01000100@0": 100}] * 2
+
+
 def test_parts_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     orders = orders_of(monkeypatch, *[Report(files=800)] * 5)
     assert {order.part % order.parts for order in orders[1:]} == {0, 1, 2, 3}

@@ -18,6 +18,7 @@ CACHE = CacheFacts(
     instance="pod-a",
     healthy=True,
     engines=1,
+    expected=1,
     chunk_size=256,
     hash_algorithm="blake3",
     hash_seed="0",
@@ -59,6 +60,16 @@ def engine(**changes: Any) -> Facts:
 
 def test_nothing_is_wrong_with_a_hit() -> None:
     assert diagnose(GOOD) == ()
+
+
+def test_a_server_that_knows_one_of_two_gpus_is_named() -> None:
+    """LMCache forgets each by itself."""
+    half = cache(engines=1, expected=2)
+    (cause,) = diagnose(replace(MISSED, reader=half))
+    assert cause.kind == "lmcache-degraded"
+    assert "1 of 2 GPUs is registered with the LMCache server of pod-b" in cause.what
+    assert "delete the pod" in cause.change
+    assert diagnose(replace(MISSED, reader=cache(expected=0)))[0].kind != "lmcache-degraded"
 
 
 SETTINGS = {
@@ -178,6 +189,7 @@ def test_what_the_real_server_says_is_read() -> None:
         "storage_manager": {"l2_adapters": [{"type": "FSNativeL2Adapter", "is_healthy": True}]},
         "cache_context_meta": {},
         "non_cuda_context_meta": {"7": {"model_name": "/m", "world_size": 1, "block_size": 128}},
+        "kascade_cache": {"registered_workers": 1, "expected_workers": 2},
     }
     sealed = (
         "SerdeConfig(type='aesgcm', kwargs={'master_key_path': '/k/key', 'aes_bits': 256, "
@@ -203,6 +215,7 @@ def test_what_the_real_server_says_is_read() -> None:
         instance="pod-a",
         healthy=True,
         engines=1,
+        expected=2,
         chunk_size=256,
         hash_algorithm="blake3",
         hash_seed="",

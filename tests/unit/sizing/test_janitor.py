@@ -45,6 +45,20 @@ def test_marks_are_shares_of_what_the_replicas_may_write(planned: Planned) -> No
     assert (janitor.high_bytes, janitor.low_bytes) == (int(budget * 0.9), int(budget * 0.5))
 
 
+def test_it_knows_how_large_a_whole_file_is() -> None:
+    """tests/e2e/test_janitor.py holds it to the files that LMCache writes."""
+    planned = {
+        janitor.engine: janitor.object_bytes
+        for name in ("default", "laptop")
+        for janitor in plan_file(ROOT / "config" / f"{name}.yaml").janitors
+    }
+    assert {name: figure.value for name, figure in planned.items()} == {
+        "qwen2-7b": 57_344 * 256 + 29,
+        "tiny": 4096 * 256 + 29,
+    }
+    assert planned["tiny"].reason == "256 tokens x 4,096 B on each GPU + 29 B of the seal"
+
+
 def test_all_marks_together_fit_the_pool() -> None:
     plan = plan_file(ROOT / "config" / "fleet.yaml")
     assert plan.curvine is not None

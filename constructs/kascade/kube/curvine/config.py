@@ -43,10 +43,13 @@ class MasterSection:
     ttl_checker_interval: str = "5m"
     ttl_bucket_interval: str = "5m"
     heartbeat_interval: str = "3s"
-    # Upstream's own values, stated because the master refuses to start when either of them is
-    # below the heartbeat.
+    # Upstream's own value. The master refuses to start when this or the next is below the
+    # heartbeat.
     worker_blacklist_interval: str = "30s"
-    worker_lost_interval: str = "10m"
+    # Until a silent worker counts as lost, each read of its blocks takes the client's time limit;
+    # from then on it is an error at once. Upstream waits ten minutes before it copies blocks; with
+    # one copy there is nothing to wait for. A worker that starts again tells all its blocks.
+    worker_lost_interval: str = "1m"
     # Background replication can deadlock (CurvineIO/curvine issues 1713, 1634, 1636).
     block_replication_enabled: bool = False
     # Up to 0.4.1 this evicts nothing that has not expired and costs memory for its book-keeping.

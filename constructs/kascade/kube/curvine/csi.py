@@ -3,7 +3,7 @@
 In standalone mode (a FUSE pod of its own) v0.4.1 counts volumes instead of pods: when one of two
 pods of a node leaves, the mount of the other one goes too. Embedded mode with static volumes never
 tears a mount down while the plugin lives. Its price: a restart of the plugin kills every mount on
-the node, and nothing heals them but new pods. So nothing in here restarts it.
+the node. So nothing in here restarts it, and the program ``mounts`` beside it heals them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from kascade.kube._pods import (
 )
 from kascade.kube._rbac import account, add_role, add_service_account, rule
 from kascade.kube.curvine.names import CurvineNames
+from kascade.programs import program_files
 from kascade.sizing.plan import CurvinePlan
 
 DRIVER: Final = "curvine"
@@ -40,6 +41,29 @@ _LOG_LIMIT: Final = "10Gi"
 enforces it by eviction, which kills the mounts: so it is generous, and the noisiest log (one line
 per metadata call) is off in the volumes' attributes."""
 
+_DRIVER: Final = "/opt/curvine/csi"
+_PROGRAM: Final = "mounts"
+_PYTHON_PATH: Final = "/opt/kascade"
+_HANDSHAKE: Final = "/run/kascade"
+
+# The plugin takes a mount for alive by the process id that it wrote down, until the last pod of the
+# volume has left the node, so after a restart new pods would get dead mounts. But its processes of
+# FUSE all ended with its container: what is written down when it starts is wrong. It has no switch
+# for that, so the program beside it deletes the Secret. Without an answer it starts all the same.
+_START: Final = """\
+asked=$0/starting
+: > "$asked"
+waited=0
+while [ -e "$asked" ] && [ "$waited" -lt 60 ]; do
+  sleep 1
+  waited=$((waited + 1))
+done
+if [ -e "$asked" ]; then
+  echo "nobody cleared the mounts of before: new pods on this node may get dead ones" >&2
+fi
+exec "$@"
+"""
+
 _ALL_VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
 _READ: Final = ("get", "list", "watch")
 
@@ -47,16 +71,20 @@ _READ: Final = ("get", "list", "watch")
 class CurvineCsi(Construct):
     """CSIDriver, controller and node plugin."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, curvine: CurvinePlan) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, curvine: CurvinePlan, jobs_image: str
+    ) -> None:
         """Add the driver.
 
         Args:
             scope: Parent construct.
             construct_id: Id below the parent.
             curvine: The plan's slice.
+            jobs_image: Any image with a Python 3.
         """
         super().__init__(scope, construct_id)
         self._plan = curvine
+        self._jobs_image = jobs_image
         self._names = CurvineNames(curvine)
         add_object(
             self,
@@ -111,12 +139,27 @@ class CurvineCsi(Construct):
             ],
             subjects=[account(controller)],
         )
+        # Pods whose mount is dead, and no more than a disruption budget allows.
+        for namespace in self._namespaces():
+            add_role(
+                self,
+                meta=Metadata(name="curvine-mounts", namespace=namespace, labels=node.labels),
+                rules=[
+                    rule([""], ["pods"], ["list"]),
+                    rule([""], ["pods/eviction"], ["create"]),
+                ],
+                subjects=[account(node)],
+            )
+
+    def _namespaces(self) -> list[str]:
+        """Where volumes are claimed: one, or none where no engine uses the pool."""
+        return sorted({volume.claim_namespace for volume in self._plan.volumes})
 
     def _plugin(self) -> dict[str, object]:
         return {
             "name": "csi-plugin",
             "image": self._plan.csi_image,
-            "command": ["/opt/curvine/csi"],
+            "command": [_DRIVER],
             "args": ["--endpoint=$(CSI_ENDPOINT)", "--nodeid=$(NODE_NAME)"],
             "env": [
                 *plain_env({"CSI_ENDPOINT": f"unix://{_SOCKET}", "MOUNT_MODE": "embedded"}),
@@ -174,6 +217,13 @@ class CurvineCsi(Construct):
         selecting = self._names.selector("csi-node")
         add_object(
             self,
+            api_version="v1",
+            kind="ConfigMap",
+            meta=meta.named("curvine-mounts"),
+            body={"data": program_files(_PROGRAM)},
+        )
+        add_object(
+            self,
             api_version="apps/v1",
             kind="DaemonSet",
             meta=meta,
@@ -197,6 +247,7 @@ class CurvineCsi(Construct):
 
     def _node_pod(self, service_account: str) -> Fields:
         socket = {"name": "plugin-dir", "mountPath": "/csi"}
+        handshake = {"name": "handshake", "mountPath": _HANDSHAKE}
         registration = {"name": "registration-dir", "mountPath": "/registration"}
         return {
             "serviceAccountName": service_account,
@@ -215,6 +266,7 @@ class CurvineCsi(Construct):
             "containers": [
                 {
                     **self._plugin(),
+                    **self._start(),
                     "ports": [{"name": FUSE_PORT, "containerPort": self._plan.fuse_web_port}],
                     "resources": resources(self._plan.csi_size),
                     # mount(2), /dev/fuse and mounts that show up on the host. No livenessProbe: a
@@ -228,8 +280,10 @@ class CurvineCsi(Construct):
                             "mountPropagation": "Bidirectional",
                         },
                         {"name": "logs", "mountPath": "/tmp"},  # noqa: S108 - where FUSE logs
+                        handshake,
                     ],
                 },
+                *(self._healer(namespace, handshake) for namespace in self._namespaces()),
                 {
                     "name": "node-driver-registrar",
                     "image": self._plan.registrar_image,
@@ -248,6 +302,50 @@ class CurvineCsi(Construct):
                 _host_directory("kubelet-dir", _KUBELET, "Directory"),
                 _host_directory("registration-dir", _REGISTRATION_DIRECTORY, "Directory"),
                 {"name": "logs", "emptyDir": {"sizeLimit": _LOG_LIMIT}},
+                {"name": "handshake", "emptyDir": {}},
+                {"name": "program", "configMap": {"name": "curvine-mounts"}},
+            ],
+        }
+
+    def _start(self) -> Fields:
+        if not self._namespaces():
+            return {}
+        return {"command": ["/bin/sh", "-c", _START, _HANDSHAKE, _DRIVER]}
+
+    def _healer(self, namespace: str, handshake: Fields) -> Fields:
+        """Program that clears what the driver wrote down, and evicts pods with dead mounts."""
+        return {
+            "name": "heal-mounts",
+            "image": self._jobs_image,
+            "command": ["python3", "-m", _PROGRAM],
+            "args": [
+                "--node=$(NODE_NAME)",
+                f"--namespace={namespace}",
+                f"--driver-namespace={self._plan.namespace}",
+                f"--handshake={_HANDSHAKE}",
+                f"--volumes={self._plan.cluster_id}-kv-",
+                f"--pods={_KUBELET}/pods",
+            ],
+            "env": [
+                field_env("NODE_NAME", "spec.nodeName"),
+                *plain_env({"PYTHONPATH": _PYTHON_PATH, "PYTHONDONTWRITEBYTECODE": "1"}),
+            ],
+            "resources": HELPER_RESOURCES,
+            # Root without any right: the kubelet's directories of pods are root's.
+            "securityContext": {**NO_PRIVILEGES, "runAsUser": 0, "readOnlyRootFilesystem": True},
+            "volumeMounts": [
+                handshake,
+                {
+                    "name": "kubelet-dir",
+                    "mountPath": _KUBELET,
+                    "mountPropagation": "HostToContainer",
+                    "readOnly": True,
+                },
+                {
+                    "name": "program",
+                    "mountPath": f"{_PYTHON_PATH}/{_PROGRAM}",
+                    "readOnly": True,
+                },
             ],
         }
 

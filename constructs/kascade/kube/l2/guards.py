@@ -20,7 +20,7 @@ GUARD_SECONDS: Final = 120
 pod that will not start by itself."""
 
 PROVE_FUSE: Final = """\
-import os, sys, time
+import errno, os, sys, time
 
 mount, marker, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3])
 deadline = time.monotonic() + seconds
@@ -33,11 +33,23 @@ while True:
                 kind = fields[2]
     if not kind.startswith("fuse"):
         sys.exit(f"{mount} is {kind}, not FUSE: the cache would fill this container's disk")
-    if os.path.exists(os.path.join(mount, marker)):
+    try:
+        os.stat(os.path.join(mount, marker))
         print(f"{mount} is {kind} and has its marker")
         break
+    except OSError as error:
+        if error.errno == errno.ENOTCONN:
+            sys.exit(
+                f"{mount} is dead: its CSI driver was restarted after it was mounted. A new pod "
+                "gets a new mount; the program heal-mounts of curvine-csi-node on this node evicts "
+                "this one. If it does not, delete all pods of the volume on this node together"
+            )
+        why = "" if error.errno == errno.ENOENT else f" ({error.strerror})"
     if time.monotonic() > deadline:
-        sys.exit(f"{mount} has no {marker}: has the curvine-bootstrap Job succeeded?")
+        sys.exit(
+            f"{mount} has no {marker}{why}: has the curvine-bootstrap Job succeeded? If it has, "
+            "delete this pod, which may have mounted the directory before that"
+        )
     time.sleep(2)
 """
 """Arguments: the mount, the marker's name, seconds to wait for it."""

@@ -92,24 +92,26 @@ class Listing:
 
     Attributes:
         oldest: Files that may be deleted.
-        temp_directories: Pods' directories that are no longer fresh.
+        temp_names: Pods' directories.
+        temp_directories: Those that are no longer fresh.
     """
 
     oldest: Oldest
     files: int = 0
     used_bytes: int = 0
     spared_files: int = 0
-    temp_count: int = 0
+    temp_names: set[str] = field(default_factory=set)
     temp_directories: list[str] = field(default_factory=list)
 
 
-def list_directory(  # noqa: PLR0913 - two of them optional
+def list_directory(  # noqa: PLR0913 - three of them optional
     directory: int,
     settings: Settings,
     *,
     report: Report,
     pace: Pace,
     see: Callable[[Found], None] = lambda _: None,
+    measure: Callable[[Found], None] = lambda _: None,
     limit: int = KEPT,
 ) -> Listing:
     """Look at every entry once.
@@ -120,6 +122,7 @@ def list_directory(  # noqa: PLR0913 - two of them optional
         report: Where errors are counted.
         pace: Told of each entry.
         see: Shown each file that is not fresh.
+        measure: Shown each file.
         limit: Oldest files to keep.
 
     Raises:
@@ -142,14 +145,16 @@ def list_directory(  # noqa: PLR0913 - two of them optional
                 continue
             fresh = found.st_mtime_ns > youngest
             if stat.S_ISDIR(found.st_mode) and entry.name.startswith(settings.temp_prefix):
-                listing.temp_count += 1
+                listing.temp_names.add(entry.name)
                 if not fresh:
                     listing.temp_directories.append(entry.name)
             elif stat.S_ISREG(found.st_mode) and is_file:
                 listing.files += 1
                 listing.used_bytes += found.st_size
                 listing.spared_files += fresh
+                shown = Found(found.st_mtime_ns, entry.name, found.st_size)
+                measure(shown)
                 if not fresh:
                     listing.oldest.add(entry.name, found.st_mtime_ns, found.st_size)
-                    see(Found(found.st_mtime_ns, entry.name, found.st_size))
+                    see(shown)
     return listing

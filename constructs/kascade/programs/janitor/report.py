@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-REASONS = ("mark", "disk", "unreadable", "dead_pod")
+REASONS = ("mark", "disk", "unreadable", "incomplete", "dead_pod")
 """Why something is deleted: the directory is above its mark, the file system is full, a file cannot
-be read, a temp directory's pod is gone."""
+be read, a file is not a whole object, a temp directory's pod is gone."""
 
-ERRORS = ("guard", "mount", "stat", "unlink", "api")
+ERRORS = ("guard", "mount", "stat", "unlink", "api", "keep")
 """What a round may count: no mount or marker, a listing that failed, a file that could not be
-looked at, one that could not be deleted, an API server that did not answer."""
+looked at, one that could not be deleted, an API server that did not answer, a living pod's own
+directory that could not be kept."""
+
+KEEPING = ("renewed", "made")
+"""What a living pod's own directory may need: to look young, or to be there at all."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,9 +32,12 @@ class Report:
         deleted_files: By reason.
         deleted_bytes: By reason.
         errors: By kind.
+        kept_directories: Living pods' own directories that were renewed or made.
         probed_files: How many a byte was read of.
         unreadable: Names of those that could not be read and are still there.
         cleared: Suspects that are no longer: readable again, or gone.
+        short: Files that are not whole and are still there, with their times of writing.
+        whole: Size of a whole object of each kind.
         peak_rss_kib: Most memory of the round's process.
         refused: Why nothing was done at all.
         done: Whether the round came to its end.
@@ -45,9 +52,12 @@ class Report:
     deleted_files: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
     deleted_bytes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
     errors: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ERRORS, 0))
+    kept_directories: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KEEPING, 0))
     probed_files: int = 0
     unreadable: list[str] = field(default_factory=list)
     cleared: list[str] = field(default_factory=list)
+    short: dict[str, int] = field(default_factory=dict)
+    whole: dict[str, int] = field(default_factory=dict)
     peak_rss_kib: int = 0
     refused: str = ""
     done: bool = False
@@ -78,6 +88,8 @@ class Order:
         ripe: Files that could not be read long ago, to be tried once more and then deleted.
         known: Files that could not be read lately, not to be tried again yet.
         disk_was_full: Whether the round before found the file system full.
+        short: Files that were not whole in the round before, with their times of writing.
+        whole: Size of a whole object of each kind, as the round before saw it.
     """
 
     part: int = 0
@@ -86,6 +98,8 @@ class Order:
     ripe: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
     disk_was_full: bool = False
+    short: dict[str, int] = field(default_factory=dict)
+    whole: dict[str, int] = field(default_factory=dict)
 
     def line(self) -> bytes:
         """Write it."""

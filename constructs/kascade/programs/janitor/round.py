@@ -8,13 +8,15 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from .deleting import MOST_FAILURES, delete_oldest, delete_temp_directory
-from .listing import KEPT, Listing, Pace, list_directory
+from .deleting import MOST_FAILURES, delete_file, delete_oldest, delete_temp_directory
+from .keeping import keep_directory
+from .listing import KEPT, Found, Listing, Pace, list_directory
 from .mount import WrongDirectoryError, open_directory
 from .pods import UnknownPodsError, living_pods
 from .probing import Prober
 from .report import Order, Report
 from .settings import Settings
+from .wholeness import Wholeness
 
 MOST_PASSES: Final = 50
 """Of one round: a million files, with what a pass remembers. Writers that are quicker than the
@@ -58,6 +60,7 @@ class Round:
         self._directory, self._settings, self._order = directory, settings, order
         self._living, self._limit = living, limit
         self._pace = Pace(settings, lambda: say(self.report))
+        self._gone: set[str] = set()
 
     def run(self) -> Report:
         """Do it.
@@ -67,10 +70,12 @@ class Round:
         """
         settings, report, order = self._settings, self.report, self._order
         prober = Prober(self._directory, order, report)
-        listing = self._list(prober)
+        sizes = Wholeness(order.whole, settings.object_bytes)
+        listing = self._list(prober, sizes)
         # Living pods are asked for after their directories were seen: one that starts meanwhile
         # cannot be taken for dead.
-        self._remove_dead(listing.temp_directories)
+        self._look_after_pods(listing)
+        self._remove_short(sizes)
         prober.settle(self._pace)
         self._look_at_disk()
         if report.used_bytes > settings.high_bytes:
@@ -81,7 +86,7 @@ class Round:
         report.done = True
         return report
 
-    def _list(self, prober: Prober | None) -> Listing:
+    def _list(self, prober: Prober | None, sizes: Wholeness | None = None) -> Listing:
         report = self.report
         listing = list_directory(
             self._directory,
@@ -89,11 +94,12 @@ class Round:
             report=report,
             pace=self._pace,
             see=(lambda _: None) if prober is None else prober.see,
+            measure=(lambda _: None) if sizes is None else sizes.see,
             limit=self._limit,
         )
         report.files, report.used_bytes = listing.files, listing.used_bytes
         report.spared_files = listing.spared_files
-        report.temp_directories = listing.temp_count
+        report.temp_directories = len(listing.temp_names)
         return listing
 
     def _trim(self, listing: Listing) -> None:
@@ -102,7 +108,7 @@ class Round:
         for _ in range(MOST_PASSES):
             gone = delete_oldest(
                 self._directory,
-                listing.oldest.in_order(),
+                self._oldest(listing),
                 excess=report.used_bytes - low,
                 reason="mark",
                 report=report,
@@ -112,6 +118,10 @@ class Round:
             if report.used_bytes <= low or not gone or not more:
                 return
             listing = self._list(None)
+
+    def _oldest(self, listing: Listing) -> list[Found]:
+        """Return the oldest files without those that this round has deleted and counted."""
+        return [found for found in listing.oldest.in_order() if found.name not in self._gone]
 
     def _look_at_disk(self) -> None:
         found = os.fstatvfs(self._directory)
@@ -125,15 +135,30 @@ class Round:
         floor = int(self._settings.low_bytes * DISK_FLOOR)
         delete_oldest(
             self._directory,
-            listing.oldest.in_order(),
+            self._oldest(listing),
             excess=min(int(report.used_bytes * DISK_STEP), report.used_bytes - floor),
             reason="disk",
             report=report,
             pace=self._pace,
         )
 
-    def _remove_dead(self, directories: list[str]) -> None:
-        if not directories or not self._settings.selector:
+    def _remove_short(self, sizes: Wholeness) -> None:
+        """Delete what two rounds in a row saw short; a reader far away may see a size late."""
+        report, order = self.report, self._order
+        report.whole = sizes.learned()
+        for found in sizes.short:
+            self._pace.step()
+            seen_before = order.short.get(found.name) == found.mtime_ns
+            if seen_before and delete_file(
+                self._directory, found, reason="incomplete", report=report
+            ):
+                self._gone.add(found.name)
+            else:
+                report.short[found.name] = found.mtime_ns
+
+    def _look_after_pods(self, listing: Listing) -> None:
+        """Delete what dead pods left, and keep what living pods write into."""
+        if not self._settings.selector:
             return
         try:
             living = self._living()
@@ -142,9 +167,16 @@ class Round:
             print(error, file=sys.stderr, flush=True)  # noqa: T201 - the pod's log
             return
         prefix = self._settings.temp_prefix
-        for name in directories:
+        for name in listing.temp_directories:
+            self._pace.step()
             if name.removeprefix(prefix) not in living:
                 delete_temp_directory(self._directory, name, report=self.report, pace=self._pace)
+            else:
+                keep_directory(self._directory, name, "renewed", report=self.report)
+        for pod in sorted(living):
+            if f"{prefix}{pod}" not in listing.temp_names:
+                self._pace.step()
+                keep_directory(self._directory, f"{prefix}{pod}", "made", report=self.report)
 
 
 def one_round(settings: Settings, order: Order, say: Callable[[Report], None]) -> Report:

@@ -29,6 +29,9 @@ class Settings:
     unreadable_seconds: float = _setting(
         "a file that cannot be read is deleted when that has not changed so much later", 1200
     )
+    object_bytes: int = _setting(
+        "size of a whole cached file; 0 learns it from the files that are there", 0
+    )
     disk_full_at: float = _setting("use of the whole file system that counts as full; 1 is off", 1)
     page: int = _setting("entries that are listed or deleted between two pauses", 500)
     pause_seconds: float = _setting("how long such a pause is", 0.05)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .report import ERRORS, REASONS, Report
+from .report import ERRORS, KEEPING, REASONS, Report
 from .settings import Settings
 
 RESULTS: Final = ("success", "failed", "stuck")
@@ -35,6 +35,7 @@ class Tally:
     deleted_files: dict[str, int] = field(default_factory=lambda: _zeros(REASONS))
     deleted_bytes: dict[str, int] = field(default_factory=lambda: _zeros(REASONS))
     errors: dict[str, int] = field(default_factory=lambda: _zeros(ERRORS))
+    kept_directories: dict[str, int] = field(default_factory=lambda: _zeros(KEEPING))
     probed_files: int = 0
     round_seconds: float = 0.0
     success_timestamp: float = 0.0
@@ -49,6 +50,7 @@ class Tally:
             (self.deleted_files, report.deleted_files),
             (self.deleted_bytes, report.deleted_bytes),
             (self.errors, report.errors),
+            (self.kept_directories, report.kept_directories),
         ):
             for name, count in counts.items():
                 sums[name] += count
@@ -75,6 +77,7 @@ class Tally:
             ("low_bytes", "Down to this.", settings.low_bytes),
             ("disk_used_ratio", "Use of the file system, by its own word.", last.disk_used),
             ("suspect_files", "Files that could not be read once.", self.suspects),
+            ("short_files", "Files that were not whole once.", len(last.short)),
             ("stuck", "1 while a round is there that was given up.", int(self.stuck)),
             ("round_seconds", "How long the last round took.", self.round_seconds),
             (
@@ -92,6 +95,12 @@ class Tally:
             ("deleted_files_total", "reason", "Files deleted.", self.deleted_files),
             ("deleted_bytes_total", "reason", "Bytes deleted.", self.deleted_bytes),
             ("errors_total", "kind", "What went wrong in rounds.", self.errors),
+            (
+                "kept_directories_total",
+                "how",
+                "Living pods' own directories that were renewed or made.",
+                self.kept_directories,
+            ),
         )
         for name, label, words, counts in counters:
             labelled = {f'{{{label}="{one}"}}': count for one, count in counts.items()}

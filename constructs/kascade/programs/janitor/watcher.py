@@ -41,6 +41,8 @@ class Watcher:
         self._number = 0
         self._disk_was_full = False
         self._suspects: dict[str, float] = {}
+        self._short: dict[str, int] = {}
+        self._whole: dict[str, int] = {}
 
     def step(self) -> None:
         """Look after the running round, or start one if it is time. Returns at once."""
@@ -77,6 +79,8 @@ class Watcher:
             ripe=ripe,
             known=known,
             disk_was_full=self._disk_was_full,
+            short=self._short,
+            whole=self._whole,
         )
 
     def _finish(self, ended: RoundProcess) -> None:
@@ -85,6 +89,8 @@ class Watcher:
         result = "stuck" if ended.stuck else "success" if _is_good(report) else "failed"
         self.tally.add(report, result=result, seconds=seconds)
         self._disk_was_full = report.done and report.disk_full
+        if report.done and not report.refused:
+            self._short, self._whole = report.short, report.whole
         for name in report.cleared:
             self._suspects.pop(name, None)
         for name in report.unreadable:

@@ -42,6 +42,7 @@ class CacheFacts:
         instance: The name it was started with, in a cluster its pod's.
         healthy: What it thinks of itself.
         engines: vLLM workers that are registered with it.
+        expected: How many there should be, or 0 where the server does not say.
         chunk_size: Tokens of one chunk.
         hash_algorithm: Names the chunks.
         hash_seed: PYTHONHASHSEED of the process, or an empty text.
@@ -57,6 +58,7 @@ class CacheFacts:
     instance: str
     healthy: bool
     engines: int
+    expected: int
     chunk_size: int
     hash_algorithm: str
     hash_seed: str
@@ -156,6 +158,7 @@ def read_cache(
         instance=str((config.get("mp") or {}).get("instance_id") or ""),
         healthy=bool(status.get("is_healthy")),
         engines=len(engines),
+        expected=int((status.get("kascade_cache") or {}).get("expected_workers") or 0),
         chunk_size=int(status.get("chunk_size") or 0),
         hash_algorithm=str(status.get("hash_algorithm") or ""),
         hash_seed=str(environment.get("PYTHONHASHSEED", "")),

@@ -30,10 +30,11 @@ def _no_answer(reading: Reading) -> Iterator[Cause]:
 def _no_engine(reading: Reading) -> Iterator[Cause]:
     for facts in (reading.writer, reading.reader):
         cache = facts.cache
-        if cache is None or (cache.healthy and cache.engines):
+        if cache is None or (cache.healthy and cache.engines >= max(cache.expected, 1)):
             continue
+        known = "no vLLM" if not cache.engines else f"{cache.engines} of {cache.expected} GPUs"
         what = (
-            f"no vLLM is registered with the LMCache server of {facts.name}"
+            f"{known} is registered with the LMCache server of {facts.name}"
             if cache.healthy
             else f"the LMCache server of {facts.name} calls itself unhealthy"
         )
@@ -42,8 +43,10 @@ def _no_engine(reading: Reading) -> Iterator[Cause]:
             kind="lmcache-degraded",
             what=what,
             show=lambda seen: of(seen, lambda c: f"healthy: {c.healthy}, engines: {c.engines}"),
-            change="compare lmcache.mp.host and lmcache.mp.port of vLLM's --kv-transfer-config "
-            "with --host and --port of the server, and read both logs for a failed registration",
+            change="look for `Reaped` in the server's log: an engine that it has forgotten is "
+            "never taken back, so delete the pod. Else compare lmcache.mp.host and "
+            "lmcache.mp.port of vLLM's --kv-transfer-config with --host and --port of the server, "
+            "and read both logs for a failed registration",
         )
 
 

@@ -1,0 +1,66 @@
+"""Our module in LMCache's server: what it is told, and the ConfigMap that carries it."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from constructs import Construct
+
+from kascade.kube._labels import labels
+from kascade.kube._objects import Fields, Metadata, add_object, content_hash
+from kascade.programs import program_files
+
+_PROGRAM: Final = "cache"
+_CONFIG_MAP: Final = "kascade-cache-module"
+_VOLUME: Final = "cache-module"
+_PYTHON_PATH: Final = "/opt/kascade"
+
+MODULE: Final = "kascade_cache"
+"""What Python calls it in the pod: a name that hides no package of the image."""
+
+CACHE_MODULE_MOUNT: Final[Fields] = {
+    "name": _VOLUME,
+    "mountPath": f"{_PYTHON_PATH}/{MODULE}",
+    "readOnly": True,
+}
+
+CACHE_MODULE_ENV: Final = {"PYTHONPATH": _PYTHON_PATH, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+class CacheProgram(Construct):
+    """The module's text, for all engines of a namespace; applied before any of them."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, namespace: str) -> None:
+        """Add the ConfigMap.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id below the parent.
+            namespace: Of the engines.
+        """
+        super().__init__(scope, construct_id)
+        add_object(
+            self,
+            api_version="v1",
+            kind="ConfigMap",
+            meta=Metadata(name=_CONFIG_MAP, namespace=namespace, labels=labels({})),
+            body={"data": program_files(_PROGRAM)},
+        )
+
+
+def cache_module_arg(*, opens: bool) -> str:
+    """Argument of ``lmcache server``.
+
+    Args:
+        opens: Whether its blocks in L2 are encrypted, so that one may fail to open.
+    """
+    # The text's hash, so that another text restarts the pods.
+    config = {"opens": opens, "text": content_hash(program_files(_PROGRAM))}
+    value = {"module_path": MODULE, "config": config}
+    return f"--server-module={json.dumps(value, separators=(',', ':'))}"
+
+
+def cache_module_volume() -> Fields:
+    """Volume of the pod."""
+    return {"name": _VOLUME, "configMap": {"name": _CONFIG_MAP}}

@@ -1,0 +1,9 @@
+"""Module of LMCache's server: it deletes what cannot be opened, and counts the engines it knows.
+
+The server imports it by ``--server-module``, LMCache's own way for modules of others. Standard
+library and OpenTelemetry, which the server brings.
+"""
+
+from .module import build_server_modules
+
+__all__ = ["build_server_modules"]
