@@ -7,13 +7,14 @@ from constructs import Construct
 
 from kascade.kube.classes import Classes
 from kascade.kube.device_plugins import EfaDevicePlugin, NvidiaDevicePlugin
+from kascade.kube.engine_program import EngineProgram
 from kascade.kube.hyperpod import HealthMonitoringAgent, HyperPodAccess
 from kascade.kube.namespaces import ClosedNamespaces
 from kascade.sizing.plan import PlatformPlan
 
 
 class PlatformChart(cdk8s.Chart):
-    """Namespaces, classes, HyperPod's in-cluster dependencies and device plugins."""
+    """Namespaces, classes, programs of engines, what HyperPod wants to be there, device plugins."""
 
     def __init__(self, scope: Construct, construct_id: str, *, platform: PlatformPlan) -> None:
         """Compose the chart.
@@ -32,6 +33,7 @@ class PlatformChart(cdk8s.Chart):
             hyperpod=platform.agents,
         )
         Classes(self, "Classes")
+        EngineProgram(self, "EngineProgram", namespace=platform.namespaces.serving)
         if platform.agents:
             self._add_agents(platform)
 

@@ -29,6 +29,7 @@ _ORDER = (
     "test_faults",
     "test_janitor",
     "test_engines",
+    "test_rollout",
     "test_sealing",
     "test_verify",
     "test_hung",
