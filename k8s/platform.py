@@ -8,6 +8,7 @@ from constructs import Construct
 from kascade.kube.cache_program import CacheProgram
 from kascade.kube.classes import Classes
 from kascade.kube.device_plugins import EfaDevicePlugin, NvidiaDevicePlugin
+from kascade.kube.engine_program import EngineProgram
 from kascade.kube.hyperpod import HealthMonitoringAgent, HyperPodAccess
 from kascade.kube.namespaces import ClosedNamespaces
 from kascade.sizing.plan import PlatformPlan
@@ -34,6 +35,7 @@ class PlatformChart(cdk8s.Chart):
         )
         Classes(self, "Classes")
         CacheProgram(self, "CacheProgram", namespace=platform.namespaces.serving)
+        EngineProgram(self, "EngineProgram", namespace=platform.namespaces.serving)
         if platform.agents:
             self._add_agents(platform)
 

@@ -5,8 +5,9 @@ Runs in the engine environment (`make engine-env`), which holds vLLM and nothing
     .venv-engine/bin/python -m tests.contract.tenancy_checks < job.json > results.json
 
 A job is what one engine's container was rendered with: {"argv": [...], "env": {...}, "package":
-NAME, "files": {NAME: TEXT}}. The app, its routes, its layers and its request classes are vLLM's; in
-place of the engine stands a recorder. No engine is started.
+NAME, "packages": {NAME: {NAME: TEXT}}}, of which the package is the one that sets salts. The app,
+its routes, its layers and its request classes are vLLM's; in place of the engine stands a recorder.
+No engine is started.
 """
 
 import contextlib
@@ -112,7 +113,7 @@ def run(job: Document) -> Document:
     every = list(routes(app))
     models = {path: model for method, path, model in every if (method, path) in paths.SALTED}
     return {
-        "outermost": app.user_middleware[0].cls.__name__,
+        "outermost": [layer.cls.__name__ for layer in app.user_middleware[:2]],
         "missing": sorted(set(known) - {(m, p) for m, p, _ in every}),
         "salted_fields": {p: "cache_salt" in m.model_fields for p, m in models.items()},
         "as_each": {
@@ -140,10 +141,10 @@ def main() -> None:
     """Read the job, print the results and nothing else."""
     job = json.load(sys.stdin)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        package = Path(folder, job["package"])
-        package.mkdir()
-        for name, text in job["files"].items():
-            (package / name).write_text(text)
+        for package, files in job["packages"].items():
+            Path(folder, package).mkdir()
+            for name, text in files.items():
+                Path(folder, package, name).write_text(text)
         # As PYTHONPATH does in the pod.
         sys.path.insert(0, folder)
         os.environ |= job["env"]

@@ -35,20 +35,19 @@ def job_of(engine: EnginePlan, outputs: Outputs) -> Document:
         if item["kind"] == "Deployment" and item["metadata"]["name"] == engine.name
     )
     env = {entry["name"]: entry["value"] for entry in rendered["env"]}
-    (mount,) = (m for m in rendered["volumeMounts"] if m["name"] == "tenancy")
-    (volume,) = (v for v in pod["volumes"] if v["name"] == "tenancy")
-    path, _, package = mount["mountPath"].rpartition("/")
-    assert env["PYTHONPATH"] == path, "where Python looks for it"
-    (files,) = (
-        item["data"]
-        for item in objects
-        if item["kind"] == "ConfigMap" and item["metadata"]["name"] == volume["configMap"]["name"]
-    )
+    texts = {i["metadata"]["name"]: i["data"] for i in objects if i["kind"] == "ConfigMap"}
+    sources = {volume["name"]: volume.get("configMap", {}).get("name") for volume in pod["volumes"]}
+    packages = {}
+    for mount in rendered["volumeMounts"]:
+        path, _, package = mount["mountPath"].rpartition("/")
+        if sources[mount["name"]] is not None:
+            assert env["PYTHONPATH"] == path, "where Python looks for it"
+            packages[package] = texts[sources[mount["name"]]]
     return {
         "argv": after(arguments(rendered), "serve"),
         "env": {name: value for name, value in env.items() if name.startswith("KASCADE_")},
-        "package": package,
-        "files": files,
+        "package": MIDDLEWARE.partition(".")[0],
+        "packages": packages,
     }
 
 
@@ -91,7 +90,8 @@ def answered(request: pytest.FixtureRequest, asked: Find) -> tuple[TenancyPlan, 
 
 
 def test_vllm_puts_it_before_everything_else(answered: tuple[TenancyPlan, Document]) -> None:
-    assert answered[1]["outermost"] == MIDDLEWARE.rpartition(".")[2]
+    """But for what counts requests, which reads no body."""
+    assert answered[1]["outermost"] == ["CoreHealth", MIDDLEWARE.rpartition(".")[2]]
 
 
 def test_every_path_is_vllms_and_takes_a_salt(answered: tuple[TenancyPlan, Document]) -> None:

@@ -38,6 +38,7 @@ _ORDER = (
     "test_janitor",
     "test_engines",
     "test_cache_life",
+    "test_rollout",
     "test_sealing",
     "test_verify",
     "test_hung",

@@ -8,6 +8,8 @@ from tools.local.system import Deployment
 
 EXPECTED = {
     "tiny-0": [
+        "check-gpu: not started",
+        "check-cache-gpu: not started",
         "prove-cache: not started",
         ("lmcache: /dev/shm/kascade-lmcache-started -> /here/shm/kascade-lmcache-started"),
         "lmcache: --host=127.0.0.1 -> --host=127.88.0.11",
@@ -28,7 +30,9 @@ EXPECTED = {
         "vllm: --kv-transfer-config: kv_connector_extra_config.lmcache.mp.isolated_ipc left out",
         "vllm: --load-format=dummy added",
         "vllm: --enforce-eager added",
+        "vllm: http://127.0.0.1:8000 -> http://127.88.0.11:8000",
         "vllm: HF_HOME=/weights -> HF_HOME=/here/weights",
+        "vllm: PYTHONPATH=/opt/kascade -> PYTHONPATH=/here",
         "vllm: HF_HUB_OFFLINE=1 added",
         "vllm: VLLM_CPU_KVCACHE_SPACE=1 added",
         "vllm: VLLM_CPU_OMP_THREADS_BIND=0-1 added",

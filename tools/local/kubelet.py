@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tools.local.pods import Container, Pod, Probe
+from tools.local.pods import Container, Exec, Pod, Probe
 from tools.servers import Server, ServerError
 
 _TICK_SECONDS: Final = 0.1
@@ -26,6 +27,9 @@ _DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 _BACKOFF_SECONDS: Final = 1.0
 """The kubelet waits 10 s before a second restart; here a person watches."""
+
+_LEAST_GRACE_SECONDS: Final = 2.0
+"""What a process gets from SIGTERM on even if its handler took all its grace, as in the kubelet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,7 @@ class RunningContainer:
         reasons: Why, one entry for each restart.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one of them optional
         self,
         container: Container,
         *,
@@ -59,6 +63,7 @@ class RunningContainer:
         address: str,
         sandbox: Sandbox,
         changed: Callable[[], None],
+        grace_seconds: float = 30,
     ) -> None:
         """Start it.
 
@@ -68,8 +73,10 @@ class RunningContainer:
             address: Where its probes ask.
             sandbox: Where it runs.
             changed: Called when readiness changes.
+            grace_seconds: Its pod's, where a probe that ends it has none of its own.
         """
         self.container = container
+        self._grace = grace_seconds
         self.restarts = 0
         self.reasons: list[str] = []
         self._label, self._address = label, address
@@ -124,8 +131,15 @@ class RunningContainer:
                 raise ServerError(msg)
             time.sleep(_TICK_SECONDS)
 
+    def terminate(self, grace_seconds: float) -> None:
+        """End it for good as the kubelet does: its handler, SIGTERM, and at last SIGKILL."""
+        self._stopping.set()
+        self._end(grace_seconds)
+        self.stop()
+        self._set(started=False, ready=False)
+
     def stop(self) -> None:
-        """End it for good."""
+        """End it for good, at once."""
         self._stopping.set()
         with self._lock:
             self._server.stop()
@@ -164,6 +178,8 @@ class RunningContainer:
         """Probe one process until it has to be started again; say why."""
         startup = _Asked(self.container.startup, self._address)
         while startup.probe is not None and not startup.succeeded:
+            if self._stopping.is_set():
+                return "asked to end"
             if (why := self._ended() or startup.ask()) is not None:
                 return why
             time.sleep(_TICK_SECONDS)
@@ -174,7 +190,7 @@ class RunningContainer:
             if (why := self._ended()) is not None:
                 return why
             if (why := liveness.ask()) is not None:
-                self._end(self.container.liveness)
+                self._end(_grace_of(self.container.liveness, self._grace))
                 return why
             failing = readiness.ask() is not None
             if readiness.probe is not None and (readiness.succeeded or failing):
@@ -186,15 +202,37 @@ class RunningContainer:
         code = self._server.code
         return None if code is None else f"its process ended with {code}"
 
-    def _end(self, probe: Probe | None) -> None:
-        """End the process, after the grace that the probe gives it."""
-        if probe is not None and probe.grace_seconds:
-            with suppress(ProcessLookupError):
-                self.signal_all(signal.SIGTERM)
-            deadline = time.monotonic() + probe.grace_seconds
-            while self._server.code is None and time.monotonic() < deadline:
-                time.sleep(_TICK_SECONDS)
+    def _end(self, grace_seconds: float) -> None:
+        """End the process within a grace, of which the handler before it takes its part."""
+        deadline = time.monotonic() + grace_seconds
+        self._run_pre_stop(grace_seconds)
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+        deadline = max(deadline, time.monotonic() + _LEAST_GRACE_SECONDS)
+        while self._server.code is None and time.monotonic() < deadline:
+            time.sleep(_TICK_SECONDS)
         self._kill()
+
+    def _run_pre_stop(self, seconds: float) -> None:
+        handler = self.container.pre_stop
+        if handler is None or self._server.code is not None:
+            return
+        if not isinstance(handler, Exec):
+            time.sleep(min(handler.seconds, seconds))
+            return
+        with (self._sandbox.folder / "logs" / f"{self._label}.preStop.log").open("ab") as log:
+            program = subprocess.Popen(
+                handler.argv,
+                cwd=self._sandbox.folder,
+                env={**self._sandbox.environment, **self.container.environment},
+                stdout=log,
+                stderr=log,
+            )
+            try:
+                program.wait(seconds)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                program.wait()
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -205,6 +243,11 @@ class RunningContainer:
         self._started, self._ready = started, ready
         if was != (started, ready):
             self._changed()
+
+
+def _grace_of(probe: Probe | None, grace_seconds: float) -> float:
+    own = None if probe is None else probe.grace_seconds
+    return grace_seconds if own is None else own
 
 
 class _Asked:
@@ -247,6 +290,7 @@ class RunningPod:
         pod: With every substitution made.
         address: Its loopback address.
         containers: By name; those that have been started.
+        ending: Whether it has been asked to end.
     """
 
     def __init__(
@@ -260,6 +304,7 @@ class RunningPod:
         """Prepare it; nothing runs before ``start``."""
         self.pod, self.address = pod, address
         self.containers: dict[str, RunningContainer] = {}
+        self.ending = False
         self._sandbox, self._on_change = sandbox, changed
 
     @property
@@ -275,6 +320,7 @@ class RunningPod:
         Raises:
             ServerError: One of them did not start in time.
         """
+        self.ending = False
         for container in self.pod.containers:
             running = RunningContainer(
                 container,
@@ -282,6 +328,7 @@ class RunningPod:
                 address=self.address,
                 sandbox=self._sandbox,
                 changed=lambda: self._on_change(self),
+                grace_seconds=self.pod.grace_seconds,
             )
             self.containers[container.name] = running
             # Without a probe it was ready before anybody could look at its pod.
@@ -289,9 +336,34 @@ class RunningPod:
             if container.sidecar:
                 running.wait_until_started(seconds)
 
+    def terminate(self) -> None:
+        """End the pod as the kubelet does: its containers at once, then its sidecars, last first.
+
+        All of them together have the pod's grace.
+        """
+        deadline = time.monotonic() + self.pod.grace_seconds
+        self.ending = True
+        self._on_change(self)
+        running = list(self.containers.values())
+        _terminate([one for one in running if not one.container.sidecar], deadline)
+        for sidecar in reversed([one for one in running if one.container.sidecar]):
+            _terminate([sidecar], deadline)
+        self.containers.clear()
+        self._on_change(self)
+
     def stop(self) -> None:
-        """End the containers, the last one first."""
+        """End the containers at once, the last one first."""
         for container in reversed(self.containers.values()):
             container.stop()
         self.containers.clear()
         self._on_change(self)
+
+
+def _terminate(containers: Iterable[RunningContainer], deadline: float) -> None:
+    """End containers side by side, in what is left of their pod's grace."""
+    left = max(deadline - time.monotonic(), 0.0)
+    threads = [threading.Thread(target=one.terminate, args=(left,)) for one in containers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -225,14 +225,19 @@ def _as_served(spec: Document) -> Document:
     }
 
 
-def pod_object(pod: Pod, *, address: str, ready: bool) -> Document:
+def pod_object(pod: Pod, *, address: str, ready: bool, ending: bool = False) -> Document:
     """Return a pod as the API shows a running one.
 
     Args:
         pod: What runs.
         address: Its address.
         ready: Whether its readiness probes succeed.
+        ending: Whether somebody has deleted it.
     """
+    deleted = {
+        "deletionTimestamp": _START_TIME,
+        "deletionGracePeriodSeconds": int(pod.grace_seconds),
+    }
     spec = _as_served(pod.template["spec"])
     statuses = [
         {
@@ -260,6 +265,7 @@ def pod_object(pod: Pod, *, address: str, ready: bool) -> Document:
             "uid": f"{pod.namespace}-{pod.name}",
             "labels": dict(pod.labels),
             "creationTimestamp": _START_TIME,
+            **(deleted if ending else {}),
         },
         "spec": {**spec, "nodeName": NODE},
         "status": {

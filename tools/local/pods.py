@@ -30,6 +30,20 @@ class Probe:
     grace_seconds: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Exec:
+    """A handler that runs a program in the container."""
+
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """A handler that waits."""
+
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
     """One container of one pod, with every value known.
@@ -40,6 +54,7 @@ class Container:
         sidecar: It stays up beside the main containers and starts before them.
         init: It has to end before the next one starts.
         ports: Name to number.
+        pre_stop: What comes before its end.
     """
 
     name: str
@@ -52,6 +67,7 @@ class Container:
     startup: Probe | None
     readiness: Probe | None
     liveness: Probe | None
+    pre_stop: Exec | Sleep | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +167,17 @@ def _container(entry: Document, fields: Mapping[str, str], *, init: bool) -> Con
         startup=_probe(entry.get("startupProbe"), ports),
         readiness=_probe(entry.get("readinessProbe"), ports),
         liveness=_probe(entry.get("livenessProbe"), ports),
+        pre_stop=_handler(entry.get("lifecycle", {}).get("preStop")),
     )
+
+
+def _handler(entry: Document | None) -> Exec | Sleep | None:
+    """Read a lifecycle handler; the kubelet replaces no references in one."""
+    if entry is None:
+        return None
+    if "sleep" in entry:
+        return Sleep(entry["sleep"]["seconds"])
+    return Exec(tuple(entry["exec"]["command"]))
 
 
 def _probe(entry: Document | None, ports: Mapping[str, int]) -> Probe | None:

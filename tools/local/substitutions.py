@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tools.local.pods import Container, Pod
+from tools.local.pods import Container, Exec, Pod
 
 _TRANSFER: Final = "--kv-transfer-config="
 _ADAPTER: Final = "--l2-adapter="
@@ -57,11 +57,17 @@ class Substitution:
 
 def _own_address(container: Container, place: Place) -> Container:
     """A network namespace of its own becomes a loopback address of its own; ports stay."""
-    words = [
+    changed = replace(container, argv=_at(container.argv, place))
+    if isinstance(container.pre_stop, Exec):
+        return replace(changed, pre_stop=Exec(_at(container.pre_stop.argv, place)))
+    return changed
+
+
+def _at(words: tuple[str, ...], place: Place) -> tuple[str, ...]:
+    return tuple(
         word.replace("0.0.0.0", place.address).replace("127.0.0.1", place.address)  # noqa: S104
-        for word in container.argv
-    ]
-    return replace(container, argv=tuple(words))
+        for word in words
+    )
 
 
 def _paths(container: Container, place: Place) -> Container:
@@ -124,6 +130,15 @@ def _engine_transfer(container: Container, place: Place) -> Container:  # noqa: 
         del config["kv_connector_extra_config"]["lmcache.mp.isolated_ipc"]
 
     return edit_json(container, _TRANSFER, edit)
+
+
+def _program(volume: str) -> Change:
+    def change(container: Container, place: Place) -> Container:
+        if volume not in place.volumes:
+            return container
+        return _with(container, PYTHONPATH=str(place.volumes[volume].parent))
+
+    return change
 
 
 def _any_mount(container: Container, place: Place) -> Container:  # noqa: ARG001
@@ -196,16 +211,15 @@ SUBSTITUTIONS: Final = (
         "marker is asked for as ever",
         change=_any_mount,
     ),
-    Substitution(
-        container="janitor",
-        name="program",
-        reason="Python looks for the program above where its ConfigMap is mounted; a folder stands "
-        "in for that mount",
-        change=lambda container, place: (
-            _with(container, PYTHONPATH=str(place.volumes["program"].parent))
-            if "program" in place.volumes
-            else container
-        ),
+    *(
+        Substitution(
+            container=container,
+            name="program",
+            reason="Python looks for the program above where its ConfigMap is mounted; a folder "
+            "stands in for that mount",
+            change=_program(volume),
+        )
+        for container, volume in (("janitor", "program"), ("vllm", "programs"))
     ),
     Substitution(
         container="lmcache",
@@ -222,6 +236,8 @@ SUBSTITUTIONS: Final = (
 """Every difference there is, in the order in which they are applied."""
 
 NOT_STARTED: Final = {
+    "check-gpu": "there is no GPU to be given",
+    "check-cache-gpu": "there is no GPU to be seen",
     "prove-cache": "it refuses every mount that is not FUSE, and a folder is none",
 }
 """Containers that are left out, and why."""
@@ -229,7 +245,7 @@ NOT_STARTED: Final = {
 NOT_CARRIED_OVER: Final = {
     "image": "the programs come from pinned Python environments of the same versions",
     "resources, security contexts, affinity, NetworkPolicies": "nothing here enforces them",
-    "preStop, grace periods": "a pod that is asked to end ends at once",
+    "the end of everything": "at the end of a run no pod is given its grace; see `roll` for that",
 }
 """Parts of a pod that have no counterpart here."""
 
@@ -257,10 +273,16 @@ def differences(pod: Pod, place: Place) -> list[str]:
             f"{container.name}: {line}"
             for line in (
                 *_words(original.argv, container.argv),
+                *_words(_pre_stop(original), _pre_stop(container)),
                 *_variables(original.environment, container.environment),
             )
         ]
     return lines
+
+
+def _pre_stop(container: Container) -> tuple[str, ...]:
+    handler = container.pre_stop
+    return handler.argv if isinstance(handler, Exec) else ()
 
 
 def _names(pod: Pod) -> set[str]:
@@ -288,7 +310,9 @@ def _words(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
 
 
 def _key(word: str) -> str:
-    """What a word and its replacement have in common: the flag, or the end of a path."""
+    """What a word and its replacement have in common: the flag, the scheme, the end of a path."""
+    if "://" in word and not word.startswith("-"):
+        return word.partition("://")[0]
     return word.partition("=")[0] if word.startswith("-") else word.rpartition("/")[2]
 
 

@@ -85,7 +85,11 @@ class Deployment:
         app = manifest_app(str(folder))
         charts = build_charts(app, plan)
         app.synth()
-        texts = [(folder / f"{chart.node.id}.yaml").read_text() for chart in charts.serving]
+        # Of the platform only what pods mount has a counterpart here.
+        texts = [
+            (folder / f"{chart.node.id}.yaml").read_text()
+            for chart in (charts.platform, *charts.serving)
+        ]
         objects = [one for text in texts for one in yaml.safe_load_all(text) if one]
         shape: Document = json.loads((config.parent / model.config_json).read_text())
         return cls(plan=plan, shape=shape, objects=tuple(objects))
@@ -172,6 +176,21 @@ class LocalSystem:
             pod.stop()
         self._start_pods()
         self.wait_until_ready()
+
+    def roll(self, name: str) -> float:
+        """End one pod as a roll-out does, start another in its place, and wait until it is ready.
+
+        Returns:
+            Seconds that the first one took to end.
+        """
+        pod = self.pods[name]
+        begun = time.monotonic()
+        pod.terminate()
+        ended = time.monotonic() - begun
+        self._empty(pod.pod)
+        pod.start(seconds=_START_SECONDS)
+        self.wait_until_ready()
+        return ended
 
     def wait_until_ready(self, say: Callable[[str], object] = lambda _: None) -> None:
         """Wait until every pod is ready.
@@ -266,16 +285,19 @@ class LocalSystem:
 
     def _start_pods(self) -> None:
         for pod in self.pods.values():
-            for name, source in pod.pod.volumes.items():
-                if "emptyDir" in source:
-                    # It lives as long as its pod.
-                    shutil.rmtree(self.folder / "pods" / pod.pod.name / name)
-                    self._volume(pod.pod, name, source)
+            self._empty(pod.pod)
         with ThreadPoolExecutor() as pool:
             for started in [
                 pool.submit(pod.start, seconds=_START_SECONDS) for pod in self.pods.values()
             ]:
                 started.result()
+
+    def _empty(self, pod: Pod) -> None:
+        """Make what lives as long as its pod anew."""
+        for name, source in pod.volumes.items():
+            if "emptyDir" in source:
+                shutil.rmtree(self.folder / "pods" / pod.name / name)
+                self._volume(pod, name, source)
 
     def _write_model(self) -> None:
         engine = self.deployment.plan.engines[0]
@@ -326,7 +348,9 @@ class LocalSystem:
 
     def _publish(self, pod: RunningPod) -> None:
         if pod.containers:
-            self._api.put(pod_object(pod.pod, address=pod.address, ready=pod.ready))
+            self._api.put(
+                pod_object(pod.pod, address=pod.address, ready=pod.ready, ending=pod.ending)
+            )
         else:
             self._api.remove(pod.pod.name)
 

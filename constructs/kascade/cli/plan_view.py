@@ -147,6 +147,10 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
         else "every GPU is taken, so a roll-out replaces one replica at a time"
     )
     table.add_row("roll-out", f"+{engine.max_surge} / -{engine.max_unavailable}", surge)
+    if engine.operator is None:
+        table.add_row("drain", f"{figures.drain.value:,.0f} s", figures.drain.reason)
+    table.add_row("hung after", f"{figures.core_silence.value:,.0f} s", figures.core_silence.reason)
+    table.add_row("cache / GPU", _size(figures.cache_context), figures.cache_context.reason)
     for router in plan.routers:
         if router.engine == engine.name:
             table.add_row(

@@ -154,6 +154,14 @@ def field_env(name: str, path: str) -> Fields:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
+NVIDIA_ENV: Final = {
+    "NVIDIA_VISIBLE_DEVICES": "all",
+    "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+}
+"""What the nvidia runtime reads of a container that requests no GPU and has to see all of them. It
+may ignore that in a container without ``SYS_ADMIN``: the node's configuration decides."""
+
+
 def plain_env(values: Mapping[str, str]) -> list[Fields]:
     """Environment variables with fixed values, in the given order."""
     return [{"name": name, "value": value} for name, value in values.items()]

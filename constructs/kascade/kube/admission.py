@@ -24,6 +24,7 @@ from kascade.kube._labels import (
 from kascade.kube._objects import Fields, Metadata, add_object
 from kascade.kube._pods import SHM_MOUNT, plain_env, tolerations
 from kascade.kube.engine import engine_volumes
+from kascade.kube.engine_program import HEALTH_ARG, PROGRAM_MOUNT, gpu_checks
 from kascade.kube.l2.attachment import Attachment
 from kascade.kube.lmcache import SHARED_ENV, server_container
 from kascade.kube.vllm import TRANSFER_FLAG, transfer_arg
@@ -175,7 +176,11 @@ def _operations(engine: EnginePlan, l2: Attachment | None) -> Iterable[str]:
     pod = "object.spec"
     place = '"/spec/{}"'.format
     yield from _add_named(
-        pod, "initContainers", place, [*guard, server_container(engine, l2)], key="name"
+        pod,
+        "initContainers",
+        place,
+        [*gpu_checks(engine), *guard, server_container(engine, l2)],
+        key="name",
     )
     yield from _add_named(pod, "volumes", place, engine_volumes(engine, l2), key="name")
     # One of the key alone, whatever the effect: the API server may have added one of an effect.
@@ -190,10 +195,13 @@ def _operations(engine: EnginePlan, l2: Attachment | None) -> Iterable[str]:
     inside = 'variables.path + "/{}"'.format
     # The operator strips LMCACHE_ variables of an endpoint, so those have to come this way.
     yield from _add_named(worker, "env", inside, plain_env(SHARED_ENV), key="name")
-    yield from _add_named(
-        worker, "volumeMounts", inside, [SHM_MOUNT, weights_mount(engine)], key="mountPath"
-    )
+    mounts = [SHM_MOUNT, weights_mount(engine), PROGRAM_MOUNT]
+    yield from _add_named(worker, "volumeMounts", inside, mounts, key="mountPath")
     yield unless(f"has({worker}.args)", add(inside("args"), []))
+    yield unless(
+        f"{worker}.?args.orValue([]).exists(a, a == {cel(HEALTH_ARG)})",
+        add(inside("args/-"), HEALTH_ARG),
+    )
     yield unless(
         f"{worker}.?args.orValue([]).exists(a, a.startsWith({cel(TRANSFER_FLAG)}))",
         add(inside("args/-"), transfer_arg(engine)),

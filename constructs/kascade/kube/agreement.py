@@ -25,6 +25,13 @@ from kascade.kube._labels import (
 from kascade.kube._pods import SHM_VOLUME
 from kascade.kube._programs import Object, Program, of_component, pod_spec, programs
 from kascade.kube.cache_program import MODULE
+from kascade.kube.engine_program import (
+    CHECK_CACHE_GPU,
+    CHECK_GPU,
+    GPUS_FILE,
+    HEALTH_ARG,
+    PROGRAM_VOLUME,
+)
 from kascade.kube.l2.attachment import CACHE_VOLUME
 from kascade.sizing.weights import short_hash
 
@@ -322,6 +329,8 @@ def _rules(serving: Serving) -> Iterator[str]:
     hashing = vllm.flag("--prefix-caching-hash-algo")
     if not hashing.startswith("sha256") and not vllm.env("PYTHONHASHSEED"):
         yield f"{name}: {hashing or 'the default hash'} differs in every process without a seed"
+    yield from _of_the_end(serving)
+    yield from _of_the_gpus(serving)
     if serving.router is not None:
         labels = serving.deployment["spec"]["template"]["metadata"]["labels"]
         for pair in serving.router.after("--selector"):
@@ -356,6 +365,50 @@ def _of_the_registration(serving: Serving) -> Iterator[str]:
         yield (
             f"{name}: LMCache's server is not given the module {MODULE} by --server-module, so a "
             "block that cannot be opened stays a hit and nothing counts registered engines"
+        )
+
+
+def _of_the_end(serving: Serving) -> Iterator[str]:
+    """Nothing that the router waits for may be cut by the end of the pod that answers it."""
+    name, vllm = serving.name, serving.vllm
+    hook = vllm.container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", [])
+    notice, drain = (int(word) for word in hook[-2:]) if len(hook) > 1 else (0, 0)
+    grace = int(pod_spec(serving.deployment).get("terminationGracePeriodSeconds", 30))
+    shutdown = _number(vllm.flag("--shutdown-timeout", "0"))
+    if drain + shutdown > grace:
+        yield (
+            f"{name}: its pod has {grace} s to end, less than the {drain} s of its drain and the "
+            f"{shutdown} s of vLLM's --shutdown-timeout"
+        )
+    if serving.router is not None:
+        longest = _number(serving.router.flag("--request-timeout-secs"))
+        if drain < notice + longest:
+            yield (
+                f"{name}: its drain ends after {drain} s, but {notice} s pass until the router "
+                f"sends no more, and a request may take {longest} s"
+            )
+    if HEALTH_ARG not in vllm.words:
+        yield f"{name}: vLLM answers /health although its core hangs, without {HEALTH_ARG}"
+    elif not vllm.mount(PROGRAM_VOLUME).startswith(f"{vllm.env('PYTHONPATH') or '?'}/"):
+        yield f"{name}: {HEALTH_ARG} is not where vLLM's PYTHONPATH leads, so vLLM does not start"
+
+
+def _of_the_gpus(serving: Serving) -> Iterator[str]:
+    """The server is limited to the GPUs that were proved to be the engine's."""
+    every = programs(serving.deployment)
+    gpus = serving.vllm.flag("--tensor-parallel-size")
+    taken = every[CHECK_GPU].words if CHECK_GPU in every else []
+    found = every[CHECK_CACHE_GPU].words if CHECK_CACHE_GPU in every else []
+    if taken != ["take", gpus, GPUS_FILE] or found != ["find", GPUS_FILE]:
+        yield (
+            f"{serving.name}: {CHECK_GPU} and {CHECK_CACHE_GPU} have to write the {gpus} GPUs of "
+            f"the engine to {GPUS_FILE} and to look for them; they are told {taken} and {found}"
+        )
+    started = " ".join(serving.lmcache.container.get("command", []))
+    if f"CUDA_VISIBLE_DEVICES=$(cat {GPUS_FILE})" not in started:
+        yield (
+            f"{serving.name}: its LMCache server is not limited to the GPUs in {GPUS_FILE}, so "
+            "the servers of a node all take memory of its first GPU"
         )
 
 

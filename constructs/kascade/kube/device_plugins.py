@@ -12,11 +12,26 @@ from constructs import Construct
 
 from kascade.kube._labels import labels
 from kascade.kube._objects import Fields, Metadata, add_object, pod_template
-from kascade.kube._pods import NO_PRIVILEGES, UNHEALTHY_NODE, of_types, plain_env, tolerations
+from kascade.kube._pods import NVIDIA_ENV, UNHEALTHY_NODE, of_types, plain_env, tolerations
 
 _NAMESPACE: Final = "kube-system"
 _SOCKETS: Final = "/var/lib/kubelet/device-plugins"
 _PRIORITY: Final = "system-node-critical"
+
+_DRIVER_ROOT: Final = "/driver-root"
+"""Where the plugin looks for the host's driver, whose files it names to containerd."""
+
+_STRATEGIES: Final = "envvar,cdi-cri"
+"""How a container is given its GPUs: by a variable, which the node's NVIDIA runtime may ignore in a
+container without privileges (awslabs/amazon-eks-ami#2706), and by name to containerd, which takes
+it wherever CDI is on. The second tells the runtime to add nothing, so both together are no more
+than one."""
+
+_SEES_EVERY_GPU: Final[Fields] = {
+    # What makes the nvidia runtime heed NVIDIA_VISIBLE_DEVICES whatever the node's configuration
+    # says. Not with allowPrivilegeEscalation: false, which contradicts it.
+    "capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]},
+}
 
 
 class NvidiaDevicePlugin(Construct):
@@ -46,6 +61,7 @@ class NvidiaDevicePlugin(Construct):
             ("mps-root", "/run/nvidia/mps", "/mps", "DirectoryOrCreate"),
             ("mps-shm", "/run/nvidia/mps/shm", "/dev/shm", None),  # noqa: S108 - not a temp file
             ("cdi-root", "/var/run/cdi", "/var/run/cdi", "DirectoryOrCreate"),
+            ("driver-root", "/", _DRIVER_ROOT, None),
         )
         pod: Fields = {
             "priorityClassName": _PRIORITY,
@@ -62,13 +78,19 @@ class NvidiaDevicePlugin(Construct):
                     "env": plain_env(
                         {
                             "MPS_ROOT": "/run/nvidia/mps",
-                            "NVIDIA_VISIBLE_DEVICES": "all",
-                            "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+                            "DEVICE_LIST_STRATEGY": _STRATEGIES,
+                            "NVIDIA_DRIVER_ROOT": "/",
+                            **NVIDIA_ENV,
                         }
                     ),
-                    "securityContext": NO_PRIVILEGES,
+                    "securityContext": _SEES_EVERY_GPU,
                     "volumeMounts": [
-                        {"name": name, "mountPath": inside} for name, _, inside, _ in mounts
+                        {
+                            "name": name,
+                            "mountPath": inside,
+                            **({"readOnly": True} if inside == _DRIVER_ROOT else {}),
+                        }
+                        for name, _, inside, _ in mounts
                     ],
                 }
             ],

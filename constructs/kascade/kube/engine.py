@@ -31,6 +31,7 @@ from kascade.kube._policies import (
 )
 from kascade.kube._rbac import add_service_account
 from kascade.kube.cache_program import cache_module_volume
+from kascade.kube.engine_program import engine_program_hash, gpu_checks, program_volume
 from kascade.kube.l2.attachment import Attachment, attach
 from kascade.kube.lmcache import server_container
 from kascade.kube.tenancy import TenancyProgram, program_hash, tenancy_volume
@@ -38,17 +39,15 @@ from kascade.kube.vllm import engine_container
 from kascade.kube.weights import weights_volume
 from kascade.sizing.plan import EnginePlan, NetworkPlan
 
-_SHUTDOWN_SECONDS: Final = 30
-"""For vLLM and then the LMCache server to end after the drain: Kubernetes' own default."""
-
 _PROGRESS_SECONDS: Final = 600
-"""On top of the model's load time until a stuck roll-out counts as failed: pulling the image."""
+"""Until a stuck roll-out counts as failed, on top of the model's load time and of the grace of the
+pod that it may have to wait for: pulling the image."""
 
 
 class Engine(Construct):
     """Deployment, Service, disruption budget and NetworkPolicy of one model.
 
-    Its pods need the ``CacheProgram`` of their namespace.
+    Its pods need the ``CacheProgram`` and the ``EngineProgram`` of their namespace.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Engine(Construct):
 
     def _add_deployment(self) -> None:
         plan = self._plan
-        noted = None if plan.tenancy is None else {CONFIG_HASH_ANNOTATION: program_hash()}
+        hashes = [engine_program_hash(), *([program_hash()] if plan.tenancy is not None else [])]
         add_object(
             self,
             api_version="apps/v1",
@@ -119,8 +118,12 @@ class Engine(Construct):
                             "maxUnavailable": plan.max_unavailable,
                         },
                     },
-                    "progressDeadlineSeconds": plan.load_timeout_seconds + _PROGRESS_SECONDS,
-                    "template": pod_template(self._labels, self._pod(), noted),
+                    "progressDeadlineSeconds": plan.load_timeout_seconds
+                    + plan.grace_seconds
+                    + _PROGRESS_SECONDS,
+                    "template": pod_template(
+                        self._labels, self._pod(), {CONFIG_HASH_ANNOTATION: "-".join(hashes)}
+                    ),
                 }
             },
         )
@@ -134,12 +137,12 @@ class Engine(Construct):
             # A Service called "vllm" would set VLLM_PORT, which vLLM reads as a setting.
             "enableServiceLinks": False,
             "priorityClassName": ENGINE_PRIORITY,
-            "terminationGracePeriodSeconds": plan.drain_seconds + _SHUTDOWN_SECONDS,
+            "terminationGracePeriodSeconds": plan.grace_seconds,
             "securityContext": POD_SECURITY,
             "affinity": in_group(plan.group, plan.instance_types),
             "tolerations": tolerations(plan.taint_keys),
             "topologySpreadConstraints": spread_widely(self._selector, zones=plan.spread_zones),
-            "initContainers": [*guard, server_container(plan, l2)],
+            "initContainers": [*gpu_checks(plan), *guard, server_container(plan, l2)],
             "containers": [engine_container(plan)],
             "volumes": engine_volumes(plan, l2),
         }
@@ -181,6 +184,7 @@ def engine_volumes(plan: EnginePlan, l2: Attachment | None) -> list[Fields]:
         },
         weights_volume(plan),
         cache_module_volume(),
+        program_volume(),
         *(() if l2 is None else l2.volumes),
         *([tenancy_volume(plan)] if plan.tenancy is not None else []),
     ]

@@ -11,6 +11,7 @@ from kascade.kube._labels import LMCACHE_PORT
 from kascade.kube._objects import Fields
 from kascade.kube._pods import (
     NO_PRIVILEGES,
+    NVIDIA_ENV,
     SHM_MOUNT,
     field_env,
     http_probe,
@@ -22,6 +23,7 @@ from kascade.kube.cache_program import (
     CACHE_MODULE_MOUNT,
     cache_module_arg,
 )
+from kascade.kube.engine_program import GPUS_FILE
 from kascade.kube.l2.adapters import adapter_json
 from kascade.kube.l2.attachment import Attachment
 from kascade.sizing.plan import EnginePlan
@@ -39,6 +41,10 @@ SHARED_ENV: Final = {
 
 _STARTED: Final = "/dev/shm/kascade-lmcache-started"  # noqa: S108 - shared memory
 """Made by the pod's first server; shared memory outlives a container and not its pod."""
+
+_OWN_GPUS: Final = f"[ ! -s {GPUS_FILE} ] || export CUDA_VISIBLE_DEVICES=$(cat {GPUS_FILE})"
+"""Limits the server to its engine's GPUs. It finds a device by its UUID, so their order is free;
+without this every server of a node has its context, some 0.6 GiB, on the node's first GPU."""
 
 
 def server_container(engine: EnginePlan, l2: Attachment | None) -> Fields:
@@ -62,9 +68,9 @@ def server_container(engine: EnginePlan, l2: Attachment | None) -> Fields:
                     **SHARED_ENV,
                     **CACHE_MODULE_ENV,
                     # It opens vLLM's KV tensors by CUDA IPC and must see the same GPUs. Requesting
-                    # one would claim another GPU; the nvidia runtime reads this instead.
-                    "NVIDIA_VISIBLE_DEVICES": "all",
-                    "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+                    # one would claim another GPU; the nvidia runtime reads this instead, and an
+                    # init container has proved that it does.
+                    **NVIDIA_ENV,
                 }
             ),
         ],
@@ -87,7 +93,8 @@ def _after_a_pause(seconds: int) -> list[str]:
 
     An engine that has not noticed that its server was away never registers with the new one.
     """
-    return ["sh", "-c", f'mkdir "$0" 2>/dev/null || sleep {seconds}; exec "$@"', _STARTED]
+    script = f'mkdir "$0" 2>/dev/null || sleep {seconds}; {_OWN_GPUS}; exec "$@"'
+    return ["sh", "-c", script, _STARTED]
 
 
 def server_args(engine: EnginePlan, l2: Attachment | None) -> list[str]:

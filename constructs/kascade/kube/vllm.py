@@ -12,6 +12,7 @@ from typing import Final
 from kascade.kube._labels import GPU_RESOURCE, VLLM_PORT
 from kascade.kube._objects import Fields
 from kascade.kube._pods import NO_PRIVILEGES, SHM_MOUNT, http_probe, plain_env, resources
+from kascade.kube.engine_program import HEALTH_ARG, PROGRAM_MOUNT, health_env, pre_stop
 from kascade.kube.lmcache import SHARED_ENV
 from kascade.kube.tenancy import TENANCY_MOUNT, tenancy_args, tenancy_env
 from kascade.kube.weights import token_env, weights_env, weights_mount, working_directory
@@ -26,7 +27,7 @@ _END_SECONDS: Final = 10
 def engine_container(engine: EnginePlan) -> Fields:
     """The container that serves requests.
 
-    Probes ask ``/health``, which looks at the engine process and never at the cache's mount: a slow
+    Probes ask ``/health``, which looks at the engine's core and never at the cache's mount: a slow
     cache must not restart a GPU process that takes minutes to load.
     """
     tenancy = engine.tenancy
@@ -40,9 +41,8 @@ def engine_container(engine: EnginePlan) -> Fields:
         # API and metrics share one port.
         "ports": [{"name": VLLM_PORT, "containerPort": engine.port}],
         **probes(engine, VLLM_PORT),
-        # The router drops a terminating pod at once; what it sent before has this long to end,
-        # whatever vLLM does with running requests when it gets SIGTERM.
-        "lifecycle": {"preStop": {"sleep": {"seconds": engine.drain_seconds}}},
+        # The router drops a terminating pod at once; what it sent before may end.
+        "lifecycle": {"preStop": pre_stop(engine)},
         "resources": resources(engine.size, {GPU_RESOURCE: engine.gpus}),
         # The image has no user but root; its caches make a read-only root impractical.
         "securityContext": NO_PRIVILEGES,
@@ -50,6 +50,7 @@ def engine_container(engine: EnginePlan) -> Fields:
         "volumeMounts": [
             SHM_MOUNT,
             weights_mount(engine),
+            PROGRAM_MOUNT,
             *([TENANCY_MOUNT] if tenancy is not None else []),
         ],
     }
@@ -58,7 +59,7 @@ def engine_container(engine: EnginePlan) -> Fields:
 def engine_env(engine: EnginePlan) -> list[Fields]:
     """Environment of vLLM."""
     return [
-        *plain_env({**SHARED_ENV, **weights_env(engine)}),
+        *plain_env({**SHARED_ENV, **weights_env(engine), **health_env(engine)}),
         *token_env(engine),
         *(tenancy_env(engine.tenancy) if engine.tenancy is not None else []),
     ]
@@ -85,7 +86,7 @@ def probes(engine: EnginePlan, port: str) -> Fields:
 
 def serve_args(engine: EnginePlan) -> list[str]:
     """Arguments of ``vllm serve``."""
-    return [*model_args(engine), transfer_arg(engine)]
+    return [*model_args(engine), HEALTH_ARG, transfer_arg(engine)]
 
 
 def model_args(engine: EnginePlan) -> list[str]:
@@ -110,6 +111,8 @@ def model_args(engine: EnginePlan) -> list[str]:
         "--enable-prefix-caching",
         # Reproducible in every process and readable from other languages, unlike the default.
         "--prefix-caching-hash-algo=sha256_cbor",
+        # With the default, 0, it aborts at SIGTERM whatever came after the drain's last look.
+        f"--shutdown-timeout={engine.shutdown_seconds}",
     ]
     if engine.revision is not None:
         args.append(f"--revision={engine.revision}")

@@ -9,6 +9,7 @@ from kascade.errors import Problem
 from kascade.sizing.figures import figures_of
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.l2 import HASH_ALGORITHM, L2Share, l2_plan
+from kascade.sizing.life import NOTICE_SECONDS, SHUTDOWN_SECONDS, SHUTDOWN_TIMEOUT_SECONDS
 from kascade.sizing.one_replica import GpuSizing, HostSizing
 from kascade.sizing.operated import operator_plan
 from kascade.sizing.plan import (
@@ -53,8 +54,6 @@ IDLE_SECONDS: Final = 10 * 365 * 86_400
 first chunk that is stored or loaded. The default is 3600, and an engine that was forgotten never
 registers again: measured, 0 of 20 chunks stored after it, all probes green (LMCache issue 4715)."""
 
-DRAIN_SECONDS: Final = 120
-
 
 def plan_engine(
     given: EngineInput, *, gpus: GpuSizing, ram: HostSizing, l2: L2Share | None
@@ -98,19 +97,12 @@ def plan_engine(
             "integrity: none changes that",
         )
     shares = tp < given.instance.gpus
-    if shares:
-        given.warn(
-            "tensor_parallel",
-            f"{model.name} takes {tp} of {given.instance.gpus} GPUs of a node. Its LMCache server "
-            "sees all of them, and CUDA IPC between containers with different views was reported "
-            "to mismatch devices (LMCache PR 2128); prefer types whose GPUs one replica fills",
-        )
     if shares and given.tenant is not None:
         given.warn(
             "tenancy",
             f"engines of several tenants of {model.name.removesuffix(f'-{given.tenant}')} can "
-            "stand on one node, and the LMCache server of each sees all its GPUs; use a type whose "
-            "GPUs one replica fills",
+            "stand on one node, and the LMCache server of each may open all its GPUs, although it "
+            "is told to use its engine's; use a type whose GPUs one replica fills",
         )
     return EnginePlan(
         name=model.name,
@@ -140,7 +132,11 @@ def plan_engine(
         else 0,
         mounted_weights=mounted_weights(given),
         load_timeout_seconds=load_seconds(given),
-        drain_seconds=DRAIN_SECONDS,
+        notice_seconds=NOTICE_SECONDS,
+        drain_seconds=int(figures.drain.value),
+        shutdown_seconds=SHUTDOWN_TIMEOUT_SECONDS,
+        grace_seconds=int(figures.drain.value) + SHUTDOWN_SECONDS,
+        core_silent_seconds=int(figures.core_silence.value),
         max_surge=surge,
         max_unavailable=1 - surge,
         huggingface_secret=model.huggingface_token_secret,

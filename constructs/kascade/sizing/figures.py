@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kascade.sizing import gpu, transfer
+from kascade.sizing import gpu, life, transfer
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.l2 import L2Share
 from kascade.sizing.one_replica import GpuSizing, HostSizing
@@ -108,4 +108,7 @@ def figures_of(
             reason=f"{tp} of {counted(given.instance.gpus, 'GPU')} of {given.instance.name}, "
             f"{usd.reason}",
         ),
+        cache_context=life.cache_context(given),
+        core_silence=life.core_silence(given),
+        drain=life.drain(given),
     )

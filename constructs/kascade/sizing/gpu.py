@@ -12,7 +12,7 @@ VLLM_DEFAULT_UTILIZATION: Final = 0.92
 """vLLM 0.32's own default of --gpu-memory-utilization."""
 
 LMCACHE_CONTEXT_BYTES: Final = int(0.6 * GIB)
-"""GPU context that the LMCache server opens on GPU 0 (LMCache issue 4019: about 0.6 GB)."""
+"""GPU context of the LMCache server on a GPU that it uses (LMCache issue 4019: about 0.6 GB)."""
 
 CONTEXT_SPARE_BYTES: Final = int(0.4 * GIB)
 """Driver and fragmentation beside that context; an assumption, not measured."""

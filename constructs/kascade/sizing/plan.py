@@ -644,6 +644,9 @@ class EngineFigures:
     break_even_tokens: Figure | None
     break_even_reason: str
     usd_per_hour: Figure
+    cache_context: Figure
+    core_silence: Figure
+    drain: Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -784,6 +787,11 @@ class EnginePlan:
         gpus: GPUs of one pod, equal to the tensor parallel size.
         weights_volume_gib: Volume that a pod downloads the weights to, 0 for mounted weights.
         mounted_weights: Weights that need no download, or None.
+        notice_seconds: Until nobody sends to a pod that ends; the first part of its drain.
+        drain_seconds: The longest that a pod may go on answering.
+        shutdown_seconds: vLLM's own limit, from SIGTERM on.
+        grace_seconds: The pod's: the drain, and the end of its programs.
+        core_silent_seconds: How long the core may leave a question unanswered.
         shares_node: True when several pods of this or another model can stand on one node.
         operator: None for an engine whose pods are ours.
         spread_zones: True when its group has nodes in several zones.
@@ -814,7 +822,11 @@ class EnginePlan:
     weights_volume_gib: int
     mounted_weights: MountedWeights | None
     load_timeout_seconds: int
+    notice_seconds: int
     drain_seconds: int
+    shutdown_seconds: int
+    grace_seconds: int
+    core_silent_seconds: int
     max_surge: int
     max_unavailable: int
     huggingface_secret: str | None

@@ -164,6 +164,7 @@ class Node:
             "LOG_FILE": str(self.log),
             "WAIT_SECONDS": "1",
             "PAUSE_SECONDS": "0",
+            "NVIDIA_RUNTIME_CONFIG": str(self.root / "config.toml"),
             "PATH": f"{self.bin}:{os.environ['PATH']}",
         }
         return subprocess.run(
@@ -314,4 +315,30 @@ def test_images_and_pod_volumes_move_to_the_second_volume(node: Node) -> None:
 def test_a_second_volume_that_is_the_nvme_itself_is_left_to_the_cache(node: Node) -> None:
     node.mount(node.nvme, "/dev/mapper/vg.01-lv")
     assert node.run(DATA_MOUNT=str(node.nvme)).returncode == 0
+    assert not node.calls.exists()
+
+
+FLAG = "accept-nvidia-visible-devices-envvar-when-unprivileged=true"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('echo "$*" >>{calls}', "set accept-nvidia-visible-devices-envvar-when-unprivileged in"),
+        ("exit 1", "could not set accept-nvidia-visible-devices-envvar-when-unprivileged in"),
+    ],
+)
+def test_a_cache_server_may_see_the_gpus_of_its_engine(node: Node, body: str, said: str) -> None:
+    config = node.root / "config.toml"
+    config.write_text("")
+    node.program("nvidia-ctk", body.format(calls=node.calls))
+    assert node.run(CACHE_DIR="").returncode == 0, "a pod says it better than a lost node"
+    assert said in node.log.read_text()
+    if "echo" in body:
+        assert node.calls.read_text() == f"config --config-file={config} --in-place --set {FLAG}\n"
+
+
+def test_a_node_without_gpus_has_no_runtime_to_set_up(node: Node) -> None:
+    node.program("nvidia-ctk", f"echo called >>{node.calls}")
+    assert node.run(CACHE_DIR="").returncode == 0
     assert not node.calls.exists()

@@ -345,6 +345,40 @@ BROKEN: dict[str, tuple[Change, str]] = {
         directory("Qwen--Qwen2-7B-Instruct", "Qwen--Qwen2"),
         r"the model is Qwen/Qwen2-7B-Instruct .* Qwen/Qwen2 by the directory",
     ),
+    "drain shorter than an answer": (
+        flag(ROUTER, "router", "--request-timeout-secs", "900"),
+        r"its drain ends after 605 s, but 5 s pass .* and a request may take 900 s",
+    ),
+    "no drain": (
+        field(ENGINE, "vllm", lambda program: program.pop("lifecycle")),
+        r"its drain ends after 0 s",
+    ),
+    "grace shorter than the drain": (
+        lambda objects: pod(find(objects, "Deployment", ENGINE)).update(
+            terminationGracePeriodSeconds=600
+        ),
+        r"its pod has 600 s to end, less than the 605 s of its drain and the 15 s of vLLM's",
+    ),
+    "a shutdown longer than the grace": (
+        flag(ENGINE, "vllm", "--shutdown-timeout", "31"),
+        r"its pod has 635 s to end, less than the 605 s of its drain and the 31 s",
+    ),
+    "a health check that no hung core fails": (
+        flag(ENGINE, "vllm", "--middleware", None),
+        r"vLLM answers /health although its core hangs",
+    ),
+    "a health check that is not there": (
+        env(ENGINE, "vllm", "PYTHONPATH", {"value": "/opt/other"}),
+        r"is not where vLLM's PYTHONPATH leads",
+    ),
+    "a proof of other GPUs": (
+        field(ENGINE, "check-gpu", lambda program: program["args"].__setitem__(1, "2")),
+        r"have to write the 1 GPUs of the engine",
+    ),
+    "a server without a limit": (
+        field(ENGINE, "lmcache", lambda program: program.update(command=["lmcache", "server"])),
+        r"LMCache server is not limited to the GPUs in",
+    ),
     "directory that says nothing": (directory("/kv/.*", "/kv"), r"does not say model, weights"),
 }
 
@@ -419,6 +453,8 @@ def test_slices_of_a_plan_that_disagree_are_not_rendered() -> None:
         "the block": with_engine(block_size=96),
         "the chunk": with_server(chunk_size=512),
         "the hash": with_server(hash_algorithm="sha256_cbor"),
+        "the drain": with_engine(drain_seconds=120),
+        "the grace": with_engine(grace_seconds=120),
         "the workers": with_server(max_workers=2),
         "the HTTP port": with_server(http_port=8081),
         "the heartbeat": with_server(heartbeat_seconds=60),

@@ -260,6 +260,9 @@ MAY_BE_ROOT = {
     "vllm",
     "lmcache",
     "prove-cache",
+    # They have to see what the two of them will see.
+    "check-gpu",
+    "check-cache-gpu",
     # So what engines write belongs to root, and who makes or deletes it has to be that as well.
     "prove-claim",
     "make-directories",

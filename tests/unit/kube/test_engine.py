@@ -47,19 +47,28 @@ def lmcache(spec: Object) -> Object:
     return container(spec, "lmcache")
 
 
-def test_guard_then_server_then_engine(spec: Object) -> None:
+def test_guards_then_server_then_engine(spec: Object) -> None:
     assert [(item["name"], item.get("restartPolicy")) for item in spec["initContainers"]] == [
+        ("check-gpu", None),
+        ("check-cache-gpu", None),
         ("prove-cache", None),
         ("lmcache", "Always"),
     ]
     assert [item["name"] for item in spec["containers"]] == ["vllm"]
-    assert "startupProbe" in spec["initContainers"][1]
+    assert "startupProbe" in spec["initContainers"][-1]
 
 
-def test_gpus_are_requested_by_vllm_alone(engine: EnginePlan, spec: Object) -> None:
+def test_gpus_are_requested_by_vllm_and_what_looks_for_them_before(
+    engine: EnginePlan, spec: Object
+) -> None:
+    """The kubelet hands an init container's devices on; a sidecar's would be claimed beside."""
     for item in [*spec["initContainers"], *spec["containers"]]:
-        gpus = item["resources"]["limits"].get("nvidia.com/gpu")
-        assert gpus == (engine.gpus if item["name"] == "vllm" else None)
+        asks = item["name"] in ("vllm", "check-gpu")
+        for kind in ("requests", "limits"):
+            gpus = item["resources"][kind].get("nvidia.com/gpu")
+            assert gpus == (engine.gpus if asks else None)
+        sees_all = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"} in item.get("env", [])
+        assert sees_all is (item["name"] in ("lmcache", "check-cache-gpu"))
 
 
 def test_memory_is_the_plans_and_request_equals_limit(
@@ -255,9 +264,20 @@ def test_startup_waits_for_the_weights(
     assert deployment["spec"]["progressDeadlineSeconds"] > budget
 
 
-def test_requests_in_flight_may_end(engine: EnginePlan, spec: Object, vllm: Object) -> None:
-    assert vllm["lifecycle"]["preStop"]["sleep"]["seconds"] == engine.drain_seconds
-    assert spec["terminationGracePeriodSeconds"] > engine.drain_seconds
+def test_requests_in_flight_may_end(
+    default_plan: ServingPlan, chart: list[Object], spec: Object, vllm: Object
+) -> None:
+    _, _, _, url, notice, longest = vllm["lifecycle"]["preStop"]["exec"]["command"]
+    (router,) = default_plan.routers
+    assert int(longest) == int(notice) + router.request_timeout_seconds
+    grace = spec["terminationGracePeriodSeconds"]
+    assert grace > int(longest) + int(flags(vllm["args"])["--shutdown-timeout"])
+    assert url.endswith(f":{flags(vllm['args'])['--port']}")
+    # With no GPU to spare a new pod waits for the whole end of an old one.
+    deployment = find(chart, "Deployment", router.engine)
+    startup = vllm["startupProbe"]
+    budget = startup["periodSeconds"] * startup["failureThreshold"]
+    assert deployment["spec"]["progressDeadlineSeconds"] >= grace + budget
 
 
 def test_rollout_is_the_plans(engine: EnginePlan, chart: list[Object]) -> None:
@@ -319,8 +339,14 @@ def test_engine_without_l2(default_plan: ServingPlan, engine: EnginePlan, render
     bare = replace(engine, lmcache=replace(engine.lmcache, l2=None))
     chart = rendered(replace(default_plan, engines=(bare,)))[f"engine-{engine.name}"]
     spec = pod(find(chart, "Deployment", engine.name))
-    assert [item["name"] for item in spec["initContainers"]] == ["lmcache"]
-    assert {volume["name"] for volume in spec["volumes"]} == {"shm", "weights", "cache-module"}
+    names = [item["name"] for item in spec["initContainers"]]
+    assert names == ["check-gpu", "check-cache-gpu", "lmcache"]
+    assert {volume["name"] for volume in spec["volumes"]} == {
+        "shm",
+        "weights",
+        "programs",
+        "cache-module",
+    }
     assert "--l2-adapter" not in flags(container(spec, "lmcache")["args"])
 
 

@@ -227,9 +227,11 @@ def test_a_strangers_cluster_gets_the_same_agents(
     )
     assert all(item in platform for item in theirs)
     assert {item["kind"] for item in theirs} >= {"Namespace", "DaemonSet", "ClusterRole"}
-    # What is left out is this project's own: its namespaces with their policies, and its classes.
+    # What is left out is this project's own: its namespaces with their policies, its classes, and
+    # its engines' programs.
     own = {(i["kind"], i["metadata"]["name"]) for i in platform if i not in theirs}
     assert {kind for kind, _ in own} <= {
+        "ConfigMap",
         "Namespace",
         "NetworkPolicy",
         "PriorityClass",
@@ -249,3 +251,20 @@ def test_an_agent_that_nobody_could_place_is_refused(given: dict[str, Any], sent
     arguments = {"region": "us-west-2", "instance_types": ["ml.g6e.4xlarge"]} | given
     with pytest.raises(KascadeError, match=sentence):
         hyperpod_agents(**arguments)
+
+
+def test_the_gpu_plugin_works_whatever_the_nodes_runtime_accepts(platform: list[Object]) -> None:
+    """A node may ignore NVIDIA_VISIBLE_DEVICES of containers without SYS_ADMIN, its own as well."""
+    (plugin,) = pod(find(platform, "DaemonSet", "nvidia-device-plugin"))["containers"]
+    env = {entry["name"]: entry["value"] for entry in plugin["env"]}
+    assert plugin["securityContext"] == {"capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]}}
+    assert env["NVIDIA_VISIBLE_DEVICES"] == "all"
+    # By name to containerd, and by a variable where CDI is off.
+    assert env["DEVICE_LIST_STRATEGY"] == "envvar,cdi-cri"
+    spec = pod(find(platform, "DaemonSet", "nvidia-device-plugin"))
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"]}
+    mounts = {paths[mount["name"]]: mount for mount in plugin["volumeMounts"]}
+    assert env["NVIDIA_DRIVER_ROOT"] == "/"
+    assert mounts["/"]["mountPath"] == "/driver-root"
+    assert mounts["/"]["readOnly"] is True
+    assert mounts["/var/run/cdi"]["mountPath"] == "/var/run/cdi"

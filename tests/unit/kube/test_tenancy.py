@@ -57,7 +57,7 @@ def test_every_engine_sets_its_salts(plan: ServingPlan, charts: dict[str, list[O
         chart = charts[f"engine-{engine.name}"]
         deployment = find(chart, "Deployment", engine.name)
         part = container(pod(deployment), "vllm")
-        assert flags(part["args"])["--middleware"] == "kascade_tenancy.TenantSalt"
+        assert "--middleware=kascade_tenancy.TenantSalt" in part["args"]
         env = environment(part)
         assert env["KASCADE_TENANTS"] == ",".join(engine.tenancy.salts)
         assert env.get("KASCADE_TENANT_HEADER") == engine.tenancy.header
@@ -74,9 +74,12 @@ def test_every_engine_sets_its_salts(plan: ServingPlan, charts: dict[str, list[O
 def test_an_engine_that_all_share_has_none_of_it(default_charts: dict[str, list[Object]]) -> None:
     deployment = find(default_charts["engine-qwen2-7b"], "Deployment", "qwen2-7b")
     part = container(pod(deployment), "vllm")
-    assert "--middleware" not in flags(part["args"])
-    assert [name for name in environment(part) if name.startswith("KASCADE")] == []
-    assert "annotations" not in pod_template(deployment)["metadata"]
+    assert [word for word in part["args"] if word.startswith("--middleware")] == [
+        "--middleware=kascade_engine.CoreHealth"
+    ]
+    assert [name for name in environment(part) if name.startswith("KASCADE_T")] == []
+    # Of its programs alone: a tenancy's hash stands behind.
+    assert "-" not in pod_template(deployment)["metadata"]["annotations"]["kascade.dev/config-hash"]
     assert of_kind(default_charts["engine-qwen2-7b"], "ConfigMap") == []
 
 

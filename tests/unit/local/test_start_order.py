@@ -73,8 +73,8 @@ def _started(folder: Path, *, server_silent: float, sidecar: bool = True) -> Ite
         _stand_in(pod.container("lmcache"), silent_seconds=server_silent), sidecar=sidecar
     )
     engine = _stand_in(pod.container("vllm"), silent_seconds=0)
-    # The order is the manifest's; the guard has ended by the time the server starts.
-    order = [one.name for one in pod.containers if one.name != "prove-cache"]
+    # The order is the manifest's; the guards have ended by the time the server starts.
+    order = [one.name for one in pod.containers if not one.init]
     stand_ins = {"lmcache": server, "vllm": engine}
     pod = replace(pod, containers=tuple(stand_ins[name] for name in order))
     running = RunningPod(

@@ -1,4 +1,4 @@
-"""The rule for engines that run without their cache, and the targets that it counts."""
+"""The rules for engines without their cache or without tokens, and the targets they count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kascade.observability.rules import WITHOUT_CACHE, rule_groups
+from kascade.observability.rules import WITHOUT_CACHE, WITHOUT_TOKENS, rule_groups
 from kascade.observability.scrape import scrape_configuration
 from kascade.sizing.plan import Namespaces, ObservabilityPlan
 from tests.unit.observability.test_scrape import Labels, relabel, target
@@ -86,29 +86,38 @@ CASES: dict[str, tuple[list[dict[str, str]], list[str]]] = {
 }
 
 
-@pytest.mark.promtool
-@pytest.mark.parametrize("case", CASES)
-def test_it_fires_where_an_engine_has_no_cache(case: str, tmp_path: Path) -> None:
-    series, models = CASES[case]
+def fires(
+    tmp_path: Path, alert: str, series: list[dict[str, str]], expected: list[dict[str, str]]
+) -> None:
+    """Check for which labels an alert fires after 39 minutes."""
     text = rule_groups(cluster_name="demo", operated=True)
     (tmp_path / "rules.yaml").write_text(text)
-    (rule,) = yaml.safe_load(text)["groups"][-1]["rules"]
-    # The last case but one is over before the alert's time is.
-    at = "39m"
-    expected = [
+    (rule,) = (
+        rule
+        for group in yaml.safe_load(text)["groups"]
+        for rule in group["rules"]
+        if rule["alert"] == alert
+    )
+
+    def filled(text: str, labels: dict[str, str]) -> str:
+        for name, value in labels.items():
+            text = text.replace(f"{{{{ $labels.{name} }}}}", value)
+        return text
+
+    alerts = [
         {
-            "exp_labels": {"cluster": "demo", "model": model, "severity": "warning"},
+            "exp_labels": {"cluster": "demo", "severity": "warning", **labels},
             "exp_annotations": {
-                name: text.replace("{{ $labels.model }}", model)
-                for name, text in rule["annotations"].items()
+                name: filled(text, labels) for name, text in rule["annotations"].items()
             },
         }
-        for model in models
+        for labels in expected
     ]
     test = {
         "interval": "1m",
         "input_series": series,
-        "alert_rule_test": [{"eval_time": at, "alertname": WITHOUT_CACHE, "exp_alerts": expected}],
+        # The last case but one of the first alert is over before its time is.
+        "alert_rule_test": [{"eval_time": "39m", "alertname": alert, "exp_alerts": alerts}],
     }
     file = tmp_path / "test.yaml"
     file.write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": [test]}))
@@ -117,3 +126,60 @@ def test_it_fires_where_an_engine_has_no_cache(case: str, tmp_path: Path) -> Non
         [PROMTOOL, "test", "rules", str(file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.promtool
+@pytest.mark.parametrize("case", CASES)
+def test_it_fires_where_an_engine_has_no_cache(case: str, tmp_path: Path) -> None:
+    series, models = CASES[case]
+    fires(tmp_path, WITHOUT_CACHE, series, [{"model": model} for model in models])
+
+
+def of_vllm(name: str, values: str, **more: str) -> dict[str, str]:
+    given = {"cluster": "demo", "model": "qwen", "pod": "a", **more}
+    labels = ", ".join(f'{name}="{value}"' for name, value in given.items())
+    return {"series": f"vllm:{name}{{{labels}}}", "values": values}
+
+
+def engine(*, running: str, waiting: str, generated: str, prompts: str) -> list[dict[str, str]]:
+    return [
+        of_vllm("num_requests_running", running),
+        of_vllm("num_requests_waiting_by_reason", waiting, reason="capacity"),
+        of_vllm("num_requests_waiting_by_reason", "0x40", reason="deferred"),
+        of_vllm("generation_tokens_total", generated),
+        of_vllm("prompt_tokens_total", prompts),
+    ]
+
+
+STOPS = "0+60x30 1800x10"
+"""A counter that grows for half an hour and then no more."""
+
+SILENT: dict[str, tuple[list[dict[str, str]], bool]] = {
+    "busy": (engine(running="4x40", waiting="2x40", generated="0+60x40", prompts=STOPS), False),
+    "prompts alone": (
+        engine(running="4x40", waiting="0x40", generated=STOPS, prompts="0+60x40"),
+        False,
+    ),
+    "idle": (engine(running="0x40", waiting="0x40", generated=STOPS, prompts=STOPS), False),
+    "hung": (engine(running="2x40", waiting="0x40", generated=STOPS, prompts=STOPS), True),
+    "nothing is scheduled": (
+        engine(running="0x40", waiting="3x40", generated=STOPS, prompts=STOPS),
+        True,
+    ),
+    "for two minutes": (
+        engine(running="2x40", waiting="0x40", generated="0+60x37 2220x3", prompts=STOPS),
+        False,
+    ),
+}
+
+
+@pytest.mark.promtool
+@pytest.mark.parametrize("case", SILENT)
+def test_it_fires_where_requests_get_no_token(case: str, tmp_path: Path) -> None:
+    series, fired = SILENT[case]
+    fires(tmp_path, WITHOUT_TOKENS, series, [{"model": "qwen", "pod": "a"}] if fired else [])
+
+
+def test_without_the_operator_no_rule_speaks_of_it() -> None:
+    groups = yaml.safe_load(rule_groups(cluster_name="demo", operated=False))["groups"]
+    assert [rule["alert"] for group in groups for rule in group["rules"]] == [WITHOUT_TOKENS]

@@ -8,7 +8,9 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
 from kascade import ServingPlan, load_config, plan_file, plan_serving
+from kascade.catalog.instances import INSTANCES
 from kascade.sizing.document import plan_document, plan_text
+from kascade.units import MIB
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ["default", "fleet", "reference", "tenants"]
@@ -102,3 +104,46 @@ def test_without_l2_there_is_no_curvine(tmp_path: Path) -> None:
 def test_the_file_and_the_object_give_one_plan() -> None:
     path = ROOT / "config" / "fleet.yaml"
     assert plan_text(plan_serving(load_config(path))) == plan_text(plan_file(path))
+
+
+def test_each_cache_server_of_a_node_takes_memory_of_its_own_engines_gpu(tmp_path: Path) -> None:
+    """Four engines of one GPU: with all four contexts on the first, 2.4 GiB, it would not start."""
+    text = (ROOT / "config" / "default.yaml").read_text()
+    file = tmp_path / "four.yaml"
+    file.write_text(
+        text.replace("ml.g6e.4xlarge", "ml.g6.12xlarge").replace("replicas: 2", "replicas: 8")
+    )
+    plan = plan_file(file)
+    (engine,) = plan.engines
+    assert engine.gpus == 1
+    kind = INSTANCES["ml.g6.12xlarge"]
+    left = kind.gpu.memory_mib * MIB * (1 - engine.gpu_memory_utilization)
+    context = engine.figures.cache_context
+    assert context.value <= left < 4 * context.value
+    assert "the 4 servers of a full node have one on each GPU" in context.reason
+    # Nothing is warned of that the limit to the engine's own GPU has mended.
+    assert not any("mismatch devices" in str(warning) for warning in plan.warnings)
+
+
+def test_the_drain_follows_the_longest_answer(tmp_path: Path) -> None:
+    text = (ROOT / "config" / "default.yaml").read_text()
+    for seconds in (10, 3600):
+        file = tmp_path / f"{seconds}.yaml"
+        file.write_text(text.replace("router:", f"router:\n  request_timeout_seconds: {seconds}"))
+        (engine,) = plan_file(file).engines
+        assert engine.drain_seconds == seconds + engine.notice_seconds
+        assert engine.grace_seconds > engine.drain_seconds + engine.shutdown_seconds
+        assert engine.figures.drain.value == engine.drain_seconds
+
+
+@pytest.mark.parametrize(("batch", "least"), [(2048, 30), (65536, 50)])
+def test_a_core_may_be_silent_for_several_steps(batch: int, least: int, tmp_path: Path) -> None:
+    text = (ROOT / "config" / "default.yaml").read_text()
+    file = tmp_path / "batch.yaml"
+    file.write_text(
+        text.replace("    replicas: 2", f"    replicas: 2\n    max_batched_tokens: {batch}")
+    )
+    (engine,) = plan_file(file).engines
+    step = batch / engine.figures.prefill_rate.value
+    assert engine.core_silent_seconds >= max(least, 9 * step)
+    assert (engine.core_silent_seconds == 30) is (batch == 2048)

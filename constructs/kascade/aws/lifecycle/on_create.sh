@@ -1,11 +1,13 @@
 #!/bin/bash
 # Runs once, as root, on each new HyperPod node (Amazon Linux 2023), before the node joins the
-# cluster. Fetches nothing. Does two things:
+# cluster. Fetches nothing. Does three things:
 #
 #   1. Gives container images and pod volumes room: /var/lib/containerd and /var/lib/kubelet move
 #      to the node's second EBS volume, where there is one.
 #   2. Makes the cache directory on the instance's own NVMe, after proving that it is one. A
 #      directory on the root disk would look the same to the cache, and fill the root disk.
+#   3. Lets an LMCache server see the GPUs of the engine beside it, where the image has turned off
+#      what that rests on.
 #
 # A node without NVMe skips step 2. Any failure ends with status 1, upon which HyperPod discards
 # the node; the pause before that lets the log reach CloudWatch.
@@ -22,6 +24,7 @@ CACHE_DIR=${CACHE_DIR-}
 : "${LOG_FILE:=/var/log/provision/provisioning.log}"
 : "${WAIT_SECONDS:=60}"
 : "${PAUSE_SECONDS:=60}"
+: "${NVIDIA_RUNTIME_CONFIG:=/etc/nvidia-container-runtime/config.toml}"
 
 readonly INSTANCE_STORE="Amazon EC2 NVMe Instance Storage"
 
@@ -135,10 +138,26 @@ move_state() {
   for service in "${running[@]}"; do systemctl start "${service}"; done
 }
 
+# The server requests no GPU, since that would claim a second one: it asks by NVIDIA_VISIBLE_DEVICES.
+# NVIDIA's own default heeds that; some images of nodes do not (awslabs/amazon-eks-ami#2706). The
+# runtime reads the file for each container. A pod proves it before its engine starts, so that a
+# node where this cannot be done is no failure of the node.
+heed_visible_devices() {
+  local key=accept-nvidia-visible-devices-envvar-when-unprivileged
+  if [[ ! -f "${NVIDIA_RUNTIME_CONFIG}" ]]; then
+    log "no ${NVIDIA_RUNTIME_CONFIG}, no NVIDIA runtime to set up"
+  elif nvidia-ctk config --config-file="${NVIDIA_RUNTIME_CONFIG}" --in-place --set "${key}=true"; then
+    log "set ${key} in ${NVIDIA_RUNTIME_CONFIG}"
+  else
+    log "could not set ${key} in ${NVIDIA_RUNTIME_CONFIG}, left as it is"
+  fi
+}
+
 mkdir --parents "$(dirname "${LOG_FILE}")"
 exec >>"${LOG_FILE}" 2>&1
 trap finish EXIT
 log "starts"
 move_state
 make_cache_dir
+heed_visible_devices
 log "done"

@@ -35,8 +35,9 @@ class RefusedError(Exception):
 class TenantSalt:
     """Refuses who has no tenant, and writes the tenant's salt over whatever the client sent.
 
-    It is the outermost layer of vLLM's server (vLLM adds `--middleware` last), so nothing behind it
-    sees a body without the right salt.
+    vLLM adds `--middleware` last, so it stands before all of vLLM's own, and nothing behind it sees
+    a body without the right salt. Only the layer that counts requests stands before it, which reads
+    no body.
     """
 
     def __init__(self, app: App) -> None:
