@@ -66,8 +66,8 @@ def test_it_fires_when_it_should(case: str, tmp_path: Path) -> None:
     alert, at, series, fires = CASES[case]
     text = rule_groups(cluster_name="demo", operated=False)
     (tmp_path / "rules.yaml").write_text(text)
-    (group,) = yaml.safe_load(text)["groups"]
-    (rule,) = (one for one in group["rules"] if one["alert"] == alert)
+    groups = yaml.safe_load(text)["groups"]
+    (rule,) = (one for group in groups for one in group["rules"] if one["alert"] == alert)
     labels = {"cluster": "demo", "model": "qwen", "severity": "warning"}
     if alert == UNREGISTERED:
         labels |= {"pod": "a", "job": "lmcache"}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kascade.observability.cache_rules import UNOPENED, UNREGISTERED
 from kascade.observability.rules import WITHOUT_CACHE, WITHOUT_TOKENS, rule_groups
 from kascade.observability.scrape import scrape_configuration
 from kascade.sizing.plan import Namespaces, ObservabilityPlan
@@ -182,4 +183,5 @@ def test_it_fires_where_requests_get_no_token(case: str, tmp_path: Path) -> None
 
 def test_without_the_operator_no_rule_speaks_of_it() -> None:
     groups = yaml.safe_load(rule_groups(cluster_name="demo", operated=False))["groups"]
-    assert [rule["alert"] for group in groups for rule in group["rules"]] == [WITHOUT_TOKENS]
+    alerts = {rule["alert"] for group in groups for rule in group["rules"]}
+    assert alerts == {UNREGISTERED, UNOPENED, WITHOUT_TOKENS}
