@@ -40,7 +40,7 @@ PROGRAM_MOUNT: Final[Fields] = {
     "readOnly": True,
 }
 
-PROGRAM_ENV: Final = {"PYTHONPATH": PYTHON_PATH, "PYTHONDONTWRITEBYTECODE": "1"}
+PROGRAM_ENV: Final = {"PYTHONPATH": PYTHON_PATH}
 
 HEALTH_ARG: Final = f"--middleware={_PACKAGE}.CoreHealth"
 """Argument of ``vllm serve``; the last of its kind is the outermost layer."""
