@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kascade.kube.engine_program import gpu_checks
 from kascade.kube.l2.attachment import attach
 from kascade.kube.lmcache import server_container
 from kascade.kube.vllm import serve_args
@@ -40,6 +41,9 @@ def covers(whole: Any, part: Any) -> bool:
     if isinstance(part, list):
         return len(whole) == len(part) and all(map(covers, whole, part))
     return bool(whole == part) or str(whole) == str(part)
+
+
+GUARDS = ("check-gpu", "check-cache-gpu", "prove-cache")
 
 
 def admitted(cluster: Cluster, item: Object) -> Object:
@@ -79,7 +83,7 @@ def check_cascade(item: Object, engine: EnginePlan, network: NetworkPlan) -> Non
     """Assert that a pod has all that ours have of the cache."""
     spec, l2 = item["spec"], attach(engine, network)
     assert l2 is not None
-    assert [c["name"] for c in spec["initContainers"]] == ["prove-cache", "lmcache"]
+    assert [c["name"] for c in spec["initContainers"]] == [*GUARDS, "lmcache"]
     assert covers(part(spec, "prove-cache"), l2.guard)
     ours = json.loads(json.dumps(server_container(engine, l2)))
     theirs = part(spec, "lmcache")
@@ -92,7 +96,10 @@ def check_cascade(item: Object, engine: EnginePlan, network: NetworkPlan) -> Non
     assert volumes["shm"]["emptyDir"]["medium"] == "Memory"
     worker = part(spec, engine.name)
     assert worker["args"] == serve_args(engine)
-    assert {m["mountPath"] for m in worker["volumeMounts"]} >= {"/dev/shm", "/weights"}  # noqa: S108
+    paths = {m["mountPath"] for m in worker["volumeMounts"]}
+    assert paths >= {"/dev/shm", "/weights", "/opt/kascade/kascade_engine"}  # noqa: S108
+    for guard in gpu_checks(engine):
+        assert covers(part(spec, str(guard["name"])), json.loads(json.dumps(guard)))
     assert {e["name"] for e in worker["env"]} >= {"LMCACHE_TRACK_USAGE", "PYTHONHASHSEED"}
     assert len({e["name"] for e in worker["env"]}) == len(worker["env"])
 
@@ -132,7 +139,7 @@ def test_what_the_pod_has_already_is_left(cluster: Cluster, rendered: Rendered) 
     item["spec"]["volumes"].append({"name": "dshm", "emptyDir": {"medium": "Memory"}})
     item["spec"]["initContainers"] = [{"name": "prefetch", "image": "aws/prefetch"}]
     made = admitted(cluster, item)["spec"]
-    assert [c["name"] for c in made["initContainers"]] == ["prefetch", "prove-cache", "lmcache"]
+    assert [c["name"] for c in made["initContainers"]] == ["prefetch", *GUARDS, "lmcache"]
     mine = part(made, worker["name"])
     assert [m["name"] for m in mine["volumeMounts"] if m["mountPath"] == "/dev/shm"] == ["dshm"]  # noqa: S108
     assert [e["value"] for e in mine["env"] if e["name"] == "PYTHONHASHSEED"] == ["7"]

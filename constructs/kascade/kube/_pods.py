@@ -80,9 +80,8 @@ def resources(size: ContainerSize, extended: Mapping[str, int] | None = None) ->
     }
 
 
-HELPER_RESOURCES: Final[Fields] = resources(
-    ContainerSize(cpu_millis=10, memory_mib=64, memory_limit_mib=256)
-)
+HELPER_SIZE: Final = ContainerSize(cpu_millis=10, memory_mib=64, memory_limit_mib=256)
+HELPER_RESOURCES: Final[Fields] = resources(HELPER_SIZE)
 """For one-off checks and Jobs, and for CSI sidecars, which idle at 15 to 40 MiB. The limit only
 catches a leak: being killed halfway costs more than the difference."""
 

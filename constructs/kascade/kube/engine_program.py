@@ -13,10 +13,12 @@ from kascade.kube._labels import GPU_RESOURCE, labels
 from kascade.kube._objects import Fields, Metadata, add_object, content_hash
 from kascade.kube._pods import (
     HELPER_RESOURCES,
+    HELPER_SIZE,
     NO_PRIVILEGES,
     NVIDIA_ENV,
     SHM_MOUNT,
     plain_env,
+    resources,
 )
 from kascade.programs import program_files
 from kascade.programs.engine.health import SILENT_SECONDS
@@ -38,7 +40,7 @@ PROGRAM_MOUNT: Final[Fields] = {
     "readOnly": True,
 }
 
-PROGRAM_ENV: Final = {"PYTHONPATH": PYTHON_PATH, "PYTHONDONTWRITEBYTECODE": "1"}
+PROGRAM_ENV: Final = {"PYTHONPATH": PYTHON_PATH}
 
 HEALTH_ARG: Final = f"--middleware={_PACKAGE}.CoreHealth"
 """Argument of ``vllm serve``; the last of its kind is the outermost layer."""
@@ -114,10 +116,7 @@ def gpu_checks(engine: EnginePlan) -> list[Fields]:
             CHECK_GPU,
             engine,
             ["take", str(engine.gpus), GPUS_FILE],
-            resources={
-                kind: {**amounts, GPU_RESOURCE: engine.gpus}
-                for kind, amounts in HELPER_RESOURCES.items()
-            },
+            size=resources(HELPER_SIZE, {GPU_RESOURCE: engine.gpus}),
         ),
         _check(CHECK_CACHE_GPU, engine, ["find", GPUS_FILE], env=NVIDIA_ENV),
     ]
@@ -128,7 +127,7 @@ def _check(
     engine: EnginePlan,
     args: list[str],
     *,
-    resources: Fields = HELPER_RESOURCES,
+    size: Fields = HELPER_RESOURCES,
     env: dict[str, str] | None = None,
 ) -> Fields:
     return {
@@ -137,7 +136,7 @@ def _check(
         "command": ["python3", "-m", f"{_PACKAGE}.gpus"],
         "args": args,
         "env": plain_env({**PROGRAM_ENV, **(env or {})}),
-        "resources": resources,
+        "resources": size,
         "securityContext": {**NO_PRIVILEGES, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [SHM_MOUNT, PROGRAM_MOUNT],

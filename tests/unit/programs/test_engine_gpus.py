@@ -76,12 +76,12 @@ class Node:
     def run(self, name: str, **driver: str) -> subprocess.CompletedProcess[str]:
         """Run one container with the driver that it is given."""
         found: Object = container(self.spec, name)
-        python, *words = [*found["command"], *found["args"]]
-        assert python == "python3"
+        argv: list[str] = [*found["command"], *found["args"]]
+        assert argv[0] == "python3"
         env = {entry["name"]: entry["value"] for entry in found["env"]}
         (mount,) = (m for m in found["volumeMounts"] if m["name"] == "programs")
         assert mount["mountPath"] == f"{env['PYTHONPATH']}/kascade_engine"
-        words = [word.replace("/dev/shm", str(self.folder)) for word in words]  # noqa: S108
+        words = [word.replace("/dev/shm", str(self.folder)) for word in argv[1:]]  # noqa: S108
         return subprocess.run(
             [sys.executable, *words],
             env={**os.environ, **env, "PYTHONPATH": str(self.folder), **driver},
