@@ -2,7 +2,7 @@
 
 CONFIG ?= config/default.yaml
 PYTHON ?= python3
-KUBERNETES ?= 1.34
+KUBERNETES ?= 1.35
 QUOTED = '$(subst ','\'',$(CONFIG))'
 
 # The second key of docs/deletion.md.
@@ -31,7 +31,7 @@ help: ## print the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff, deploy, destroy and demo (default: $(CONFIG))"
 	@echo "  ALLOW_DESTROY=1 lets log groups and buckets go with their stacks where CONFIG says on_delete: destroy"
-	@echo "  KUBERNETES=1.36 chooses the server of rehearse and controlplane (default: $(KUBERNETES));"
+	@echo "  KUBERNETES=1.34 or 1.36 chooses the server of rehearse and controlplane (default: $(KUBERNETES));"
 	@echo "  REHEARSAL_KUBECONFIG=PATH offers rehearse an empty cluster instead of one of its own"
 
 plan: .venv/run ## print every number that follows from CONFIG, with its reason

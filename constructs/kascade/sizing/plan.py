@@ -174,12 +174,18 @@ class FeaturesPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemGroupPlan:
-    """EKS managed node group for everything that needs no GPU."""
+    """EKS managed node group for everything that needs no GPU.
+
+    Attributes:
+        release_version: Release of EKS's node image, or None for the newest whenever the nodes are
+            made or their Kubernetes version changes.
+    """
 
     instance_type: str
     count: int
     max_count: int
     root_volume_gib: int
+    release_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
