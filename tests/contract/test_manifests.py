@@ -44,7 +44,7 @@ def test_the_schema_refuses_a_misspelt_field() -> None:
         "metadata": {"name": "s"},
         "spec": {"prots": [{"port": 80}]},
     }
-    assert "prots" in (complaint(document, "1.34") or "")
+    assert "prots" in (complaint(document, "1.35") or "")
 
 
 def test_manifests_fit_into_one_request(synthesized: Synthesized, config: str) -> None:

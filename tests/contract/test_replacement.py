@@ -114,7 +114,6 @@ CHANGES: dict[str, list[Edit]] = {
         put("images", role, value=IMAGE.format(role.replace("_", "-")))
         for role in ("engine", "router", "curvine", "curvine_csi", "health_agent")
     ],
-    "Kubernetes version": [put("kubernetes", "version", value="1.35")],
     "who may enter": [
         put("kubernetes", "admin_role_arns", value=["arn:aws:iam::111122223333:role/Admin"]),
         put("kubernetes", "public_access_cidrs", value=["203.0.113.0/24"]),
@@ -122,6 +121,7 @@ CHANGES: dict[str, list[Edit]] = {
     "system nodes": [
         put("kubernetes", "system_group", "max_count", value=6),
         put("kubernetes", "system_group", "root_volume_gib", value=200),
+        put("kubernetes", "system_group", "release_version", value="1.35.2-20261120"),
     ],
     "chunk size": [put("cache", "chunk_size", value=512)],
     "kind of L2": [put("cache", "l2", value={"kind": "none"})],
@@ -155,6 +155,30 @@ def test_nothing_is_thrown_away(deployed: Templates, tmp_path: Path, change: str
         if not name.endswith(HARMLESS)
     }
     assert found == {}
+
+
+def test_the_nodes_follow_the_control_plane(tmp_path: Path) -> None:
+    """And nothing is replaced by that."""
+
+    def versions(templates: Templates) -> list[str]:
+        return [
+            resource["Properties"]["Version"]
+            for kind in ("AWS::EKS::Cluster", "AWS::EKS::Nodegroup")
+            for resource in templates["kascade-cluster"]["Resources"].values()
+            if resource["Type"] == kind
+        ]
+
+    before, after = (
+        synthesize(plan_of(put("kubernetes", "version", value=version)), tmp_path / version)
+        for version in ("1.34", "1.35")
+    )
+    assert versions(before) == ["1.34", "1.34"]
+    assert versions(after) == ["1.35", "1.35"]
+    assert {
+        name: reason
+        for name, reason in lost(before, after, registry(REGION)).items()
+        if not name.endswith(HARMLESS)
+    } == {}
 
 
 def test_tags_are_the_stacks_own_and_change_no_template(

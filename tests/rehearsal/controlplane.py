@@ -62,7 +62,7 @@ class ControlPlane:
         kubeconfig: An administrator's; mode 600.
         kubectl: kubectl with that kubeconfig.
         servers: What runs, in the order of its start.
-        version: Version of Kubernetes, such as 1.34.4.
+        version: Version of Kubernetes, such as 1.35.4.
     """
 
     def __init__(self, kubernetes: str = DEFAULT, *, simulate_nodes: bool = True) -> None:

@@ -52,6 +52,7 @@ def story(
     installed = rehearsal_environment()
     config = yaml.safe_load((ROOT / "config" / "default.yaml").read_text())
     config["models"][0]["instance_group"] = config["instance_groups"][0]["name"]
+    config["kubernetes"] = {**config.get("kubernetes", {}), "version": "1.34"}  # to go up from
     region = config["region"]
     heard: list[dict[str, Any]] = []
     listeners: list[Listener] = [heard.append]
@@ -338,12 +339,23 @@ def test_another_share_of_memory(story: Story) -> None:
 
 def test_another_kubernetes_version(story: Story) -> None:
     with story.step("the next Kubernetes version"):
-        effect = story.change(lambda config: config.update(kubernetes={"version": "1.35"}))
-        assert effect.aws == {("update", "AWS::EKS::Cluster"), ("update", "AWS::EKS::Addon")}
+        heard = len(story.heard)
+        effect = story.change(lambda config: config["kubernetes"].update(version="1.35"))
+        assert effect.aws == {
+            ("update", EKS),
+            ("update", "AWS::EKS::Addon"),
+            ("update", NODEGROUP),
+        }
         assert effect.replaced == {}
         assert not effect.objects.created | effect.objects.deleted | effect.objects.changed
         eks = story.aws.client("eks").describe_cluster(name=NAME)["cluster"]
         assert eks["version"] == "1.35"
+        # The nodes after the control plane.
+        order = [change.type for change in effect.changes]
+        assert order.index(EKS) < order.index(NODEGROUP)
+        (event,) = story.heard[heard:]
+        assert (event["type"], event["action"]) == (NODEGROUP, "update")
+        assert event["properties"]["Version"] == "1.35"
 
 
 def test_other_system_nodes_are_a_replacement(story: Story) -> None:

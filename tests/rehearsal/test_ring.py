@@ -143,6 +143,7 @@ def test_without_go_or_a_cluster_the_ring_says_that_it_was_not_run(tmp_path: Pat
 def test_the_pins_are_what_they_are_called() -> None:
     assert {minor: module.version for minor, module in KUBERNETES.items()}.keys() == {
         "1.34",
+        "1.35",
         "1.36",
     }
     for minor, module in KUBERNETES.items():

@@ -1,6 +1,6 @@
 """Builds the control plane of the rehearsal from Go modules, once per machine.
 
-    python -m tools.controlplane.build --kubernetes 1.34
+    python -m tools.controlplane.build --kubernetes 1.35
 
 No package index carries kube-apiserver, and a container engine is not asked for; the Go module
 proxy has the sources. What is built lies in the user's cache, named after the hash of the pins
@@ -24,7 +24,7 @@ from typing import Final
 from tools.once import built
 
 HERE = Path(__file__).parent
-DEFAULT: Final = "1.34"
+DEFAULT: Final = "1.35"
 """Kascade's own default version of Kubernetes."""
 
 RECIPE: Final = 1
@@ -50,7 +50,7 @@ class Module:
 
     @property
     def version(self) -> str:
-        """Version of what the folder pins, such as 1.34.4."""
+        """Version of what the folder pins, such as 1.35.4."""
         found = _VERSION.search((self.folder / "go.mod").read_text())
         if found is None:
             msg = f"{self.folder / 'go.mod'} requires neither Kubernetes nor kwok nor Kyverno."
@@ -93,7 +93,7 @@ class Programs:
     kubernetes: Path
     kwok: Path
     version: str
-    """Version of Kubernetes, such as 1.34.4."""
+    """Version of Kubernetes, such as 1.35.4."""
 
 
 def build_kwok() -> Path:

@@ -12,7 +12,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk.lambda_layer_kubectl_v34 import KubectlV34Layer
+from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct, IDependable, Node
 
 from kascade.aws._ids import distinct_ids
@@ -159,7 +159,7 @@ class ServingEksCluster(Construct):
             bootstrap_self_managed_addons=False,  # the add-ons below are the only ones
             bootstrap_cluster_creator_admin_permissions=False,
             kubectl_provider_options=eks.KubectlProviderOptions(
-                kubectl_layer=KubectlV34Layer(self, "KubectlLayer"),
+                kubectl_layer=KubectlV35Layer(self, "KubectlLayer"),
                 private_subnets=network.home_subnets,
                 # Immutable, or the construct would add rights to pull images.
                 role=self._make_kubectl_role(handler_log.log_group_arn).without_policy_updates(),
@@ -195,7 +195,7 @@ class ServingEksCluster(Construct):
             self,
             "KubectlProvider",
             cluster=eks.Cluster.from_cluster_attributes(self, "Named", **attributes),
-            kubectl_layer=KubectlV34Layer(self, "KubectlLayer"),
+            kubectl_layer=KubectlV35Layer(self, "KubectlLayer"),
             private_subnets=network.home_subnets,
             security_groups=[network.node_security_group],
             role=role.without_policy_updates(),
@@ -430,7 +430,7 @@ class ServingEksCluster(Construct):
         )
         instance_type = ec2.InstanceType(plan.instance_type)
         arm = instance_type.architecture is ec2.InstanceArchitecture.ARM_64
-        return eks.Nodegroup(
+        group = eks.Nodegroup(
             self,
             "SystemNodes",
             cluster=self.cluster,
@@ -441,6 +441,7 @@ class ServingEksCluster(Construct):
             ),
             instance_types=[instance_type],
             node_role=role,
+            release_version=plan.release_version,
             min_size=plan.count,
             desired_size=plan.count,
             max_size=plan.max_count,
@@ -453,3 +454,8 @@ class ServingEksCluster(Construct):
                 version=template.latest_version_number,
             ),
         )
+        # EKS leaves a group's version alone when the cluster's changes, and the CDK does not know
+        # the property. With it CloudFormation moves the nodes after the control plane.
+        resource = cast("eks.CfnNodegroup", group.node.default_child)
+        resource.version = self._plan.kubernetes_version
+        return group

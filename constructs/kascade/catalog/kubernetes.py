@@ -18,7 +18,7 @@ KUBERNETES_VERSIONS: Final[tuple[str, ...]] = ("1.30", "1.31", "1.32", "1.33", "
 The newest copy of the page ends at 1.35, an older one at 1.34.
 """
 
-DEFAULT_KUBERNETES_VERSION: Final = "1.34"
+DEFAULT_KUBERNETES_VERSION: Final = "1.35"
 
 OWN_LABEL_DOMAINS: Final = (
     "kubernetes.io",

@@ -444,6 +444,24 @@ def _unsealed_tenants(config: ServingConfig) -> Iterator[Problem]:
             return
 
 
+def _versions(config: ServingConfig) -> Iterator[Problem]:
+    if config.kubernetes.version not in KUBERNETES_VERSIONS:
+        yield Problem(
+            path=("kubernetes", "version"),
+            message=f"got {config.kubernetes.version!r}; HyperPod documents "
+            f"{', '.join(KUBERNETES_VERSIONS)}",
+        )
+    release = config.kubernetes.system_group.release_version
+    if release is not None and release.rpartition(".")[0] != config.kubernetes.version:
+        yield Problem(
+            path=("kubernetes", "system_group", "release_version"),
+            message=f"got {release!r}, a node image of another Kubernetes version than "
+            f"{config.kubernetes.version!r}; give one of that version, or leave the field out for "
+            "the newest",
+            also_reads=(("kubernetes", "version"),),
+        )
+
+
 def _settings(config: ServingConfig) -> Iterator[Problem]:
     percentage = config.hyperpod.tiered_storage_percentage
     if percentage is not None and percentage < MIN_TIERED_PERCENTAGE:
@@ -459,12 +477,7 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
             f"{MIN_TIERED_PERCENTAGE} to 100, or choose another kind of L2",
             also_reads=(("cache", "l2"),),
         )
-    if config.kubernetes.version not in KUBERNETES_VERSIONS:
-        yield Problem(
-            path=("kubernetes", "version"),
-            message=f"got {config.kubernetes.version!r}; HyperPod documents "
-            f"{', '.join(KUBERNETES_VERSIONS)}",
-        )
+    yield from _versions(config)
     cache = config.cache
     if cache.chunk_size % cache.block_size:
         yield Problem(

@@ -7,12 +7,14 @@ first deployed, is committed with it, and every plan and synth compares.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
 from kascade.config.model import CurvineConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem, format_path
 
@@ -38,9 +40,18 @@ FIXED: Final[Mapping[ConfigPath, str]] = {
 }
 """What is fixed, and why."""
 
+VERSION: Final[ConfigPath] = ("kubernetes", "version")
+"""What may only go up, one step at a time; of a cluster that is made here."""
+
+HELD: Final[tuple[ConfigPath, ...]] = (*FIXED, VERSION)
+"""What a lock holds, in its order."""
+
+_MINOR: Final = re.compile(r"1\.([0-9]{1,3})")
+
 _HEADER: Final = """\
-# What cannot be changed while this deployment lives, as it was first deployed. `make deploy` writes
-# it and every plan compares; commit it with the configuration. After `make destroy`, delete it.
+# What cannot be changed while this deployment lives, as it was first deployed; zones and Kubernetes
+# version as they are now. `make deploy` writes it and every plan compares; commit it with the
+# configuration. After `make destroy`, delete it.
 """
 
 
@@ -70,7 +81,9 @@ def locked_values(config: ServingConfig) -> dict[str, object]:
         values["account",] = config.account
     if isinstance(config.cache.l2, CurvineConfig):
         values["cache", "l2", "masters"] = config.cache.l2.masters
-    return {format_path(path): values[path] for path in FIXED if path in values}
+    if config.kubernetes.existing is None:
+        values[VERSION] = config.kubernetes.version
+    return {format_path(path): values[path] for path in HELD if path in values}
 
 
 def _vpc(config: ServingConfig) -> list[str]:
@@ -109,6 +122,40 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
                 f"{_shown(lock[field])} is deployed, and that is fixed for life: {reason}. Go back "
                 "to it, or make another deployment from a copy of this file",
             )
+    yield from _of_version(config, lock, source)
+
+
+def _of_version(config: ServingConfig, lock: Lock, source: str) -> Iterator[Problem]:
+    """Yield a step of the Kubernetes version that EKS does not take."""
+    deployed, wanted = lock.get(format_path(VERSION)), config.kubernetes.version
+    if config.kubernetes.existing is not None or wanted not in KUBERNETES_VERSIONS:
+        return
+    if not isinstance(deployed, str):  # a lock of before the field was there
+        return
+    before, after = _minor(deployed), _minor(wanted)
+    said = f"got {wanted!r}, but {source} says that {deployed!r} is deployed, and EKS "
+    if after > before + 1:
+        yield Problem(
+            path=VERSION,
+            message=f"{said}upgrades a control plane one minor version at a time. Deploy "
+            f"'1.{before + 1}' first",
+        )
+    if after < before:
+        yield Problem(
+            path=VERSION,
+            message=f"{said}takes no control plane back. Put {deployed!r} back; only where that "
+            f"upgrade never came about (`aws eks describe-cluster --name {config.name} --query "
+            f"cluster.version` says {wanted}) write {wanted!r} into {source}",
+        )
+
+
+def _minor(version: str) -> int:
+    """Return the number that counts up.
+
+    >>> _minor("1.35")
+    35
+    """
+    return int(version.partition(".")[2])
 
 
 def _kept(path: ConfigPath, locked: object, wanted: object) -> bool:
@@ -134,6 +181,7 @@ _KINDS: Final[Mapping[ConfigPath, tuple[type, str]]] = {
     ("kubernetes", "dependencies_chart"): (bool, "true or false"),
     ("hyperpod", "existing"): (list, "a list"),
     ("cache", "l2", "masters"): (int, "a number"),
+    VERSION: (str, "text, in quotes"),
 }
 
 _ALWAYS: Final[tuple[ConfigPath, ...]] = (
@@ -151,7 +199,7 @@ def parse_lock(content: Mapping[object, object]) -> Lock:
     Raises:
         ValueError: It is no lock, with every reason.
     """
-    kinds = {format_path(path): _KINDS[path] for path in FIXED}
+    kinds = {format_path(path): _KINDS[path] for path in HELD}
     wrong = [f"there is no field {key!r}" for key in content if key not in kinds]
     wrong += [
         f"{format_path(path)} is missing" for path in _ALWAYS if format_path(path) not in content
@@ -161,6 +209,9 @@ def parse_lock(content: Mapping[object, object]) -> Lock:
         for field, (kind, words) in kinds.items()
         if field in content and type(content[field]) is not kind
     ]
+    version = content.get(format_path(VERSION))
+    if isinstance(version, str) and not _MINOR.fullmatch(version):
+        wrong.append(f"{format_path(VERSION)} is {version!r}, not a version such as '1.35'")
     if wrong:
         raise ValueError("; ".join(wrong))
     return {str(key): value for key, value in content.items()}
@@ -173,12 +224,12 @@ def lock_text(config: ServingConfig, before: Lock) -> str:
         config: The configuration, which ``check_lock`` has nothing against.
         before: The lock so far. Its values stay, also those that no longer matter, such as the
             masters of a pool that was switched off: their volumes outlive it. Zones that were
-            added since, with their subnets, are locked, too.
+            added since, with their subnets, are locked, too, and so is a newer Kubernetes version.
     """
     now = locked_values(config)
-    grown = {field: now[field] for field in ("zones", "network.existing")}
-    values = {**now, **before, **grown}
-    ordered = {field: values[field] for field in map(format_path, FIXED) if field in values}
+    moving = ("zones", "network.existing", format_path(VERSION))
+    values = {**now, **before, **{field: now[field] for field in moving if field in now}}
+    ordered = {field: values[field] for field in map(format_path, HELD) if field in values}
     return _HEADER + yaml.safe_dump(ordered, sort_keys=False, default_flow_style=None)
 
 

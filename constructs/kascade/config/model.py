@@ -59,6 +59,7 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _IP_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 _OTHER_BUCKETS = ("--x-s3", "-s3alias", "--ol-s3", ".mrap", "--table-s3")
 _FOLDERS = re.compile(r"(?!\.)[\w.=+-]{1,200}(/(?!\.)[\w.=+-]{1,200}){0,9}", re.ASCII)
+_NODE_RELEASE = re.compile(r"[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}-[0-9]{8}")
 _KEY_ARN = re.compile(r"arn:aws:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}")
 _SUBNET = re.compile(r"subnet-[0-9a-f]{8}([0-9a-f]{9})?")
 _VPC = re.compile(r"vpc-[0-9a-f]{8}([0-9a-f]{9})?")
@@ -292,6 +293,17 @@ class SystemGroupConfig(Block):
     )
     root_volume_gib: Whole = Field(
         default=100, ge=50, le=1000, description="Encrypted gp3 root volume."
+    )
+    release_version: (
+        Annotated[
+            str, _matching(_NODE_RELEASE, "a release of EKS's node image such as 1.35.2-20261120")
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Release of EKS's node image (AL2023), of the same Kubernetes version. A newer "
+        "one renews the nodes one by one: this is how they get patches. Without it, the newest "
+        "when the nodes are made or their Kubernetes version changes.",
     )
 
 
@@ -658,7 +670,8 @@ class HyperPodConfig(Block):
     ] = Field(
         default="/opt/dlami/nvme",
         description="Where the instance's NVMe is mounted. Sources disagree between this and "
-        "/opt/sagemaker; the lifecycle script refuses a path that is no NVMe mount.",
+        "/opt/sagemaker; where it is another, the cache's workers do not start, and the log of the "
+        "lifecycle script names the place.",
     )
     tiered_storage_percentage: Whole | None = Field(
         default=None,

@@ -210,6 +210,7 @@ def _cluster(
             count=system.count,
             max_count=system.max_count,
             root_volume_gib=system.root_volume_gib,
+            release_version=system.release_version,
         ),
         groups=tuple(_group(draft, group, carried[name]) for name, group in groups.items()),
         tiered_storage_percentage=config.hyperpod.tiered_storage_percentage,

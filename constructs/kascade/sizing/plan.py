@@ -174,12 +174,18 @@ class FeaturesPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemGroupPlan:
-    """EKS managed node group for everything that needs no GPU."""
+    """EKS managed node group for everything that needs no GPU.
+
+    Attributes:
+        release_version: Release of EKS's node image, or None for the newest whenever the nodes are
+            made or their Kubernetes version changes.
+    """
 
     instance_type: str
     count: int
     max_count: int
     root_volume_gib: int
+    release_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +315,7 @@ class ClusterPlan:
         tiered_storage_percentage: Share of host RAM lent to HyperPod's managed tier, or None
             when that tier is off.
         nvme_mount: Where the instance's NVMe is mounted on the host.
-        cache_host_path: Directory below it that the lifecycle script makes for Curvine.
+        cache_host_path: Directory below it that Curvine's worker makes for its blocks.
         weights: What engines mount from S3; empty when no model does.
         existing: The EKS cluster to use, or None when one is made.
         security_group_ids: Of the nodes, beside the deployment's own.
@@ -459,7 +465,6 @@ class CurvinePlan:
             cache miss instead of a hung request.
         block_size_mb: Curvine's own block size; holds one KV chunk.
         ttl_hours: Age at which Curvine deletes a file.
-        prepared: Whether a lifecycle script makes ``host_path``; else the worker's pod does.
         driver_groups: The only groups whose nodes the CSI driver runs on. Empty where every
             HyperPod node is of this deployment.
     """
@@ -490,7 +495,6 @@ class CurvinePlan:
     ttl_hours: int
     client_timeout_ms: int
     worker_policy: str
-    prepared: bool = True
     driver_groups: tuple[str, ...] = ()
 
 

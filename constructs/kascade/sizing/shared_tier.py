@@ -102,7 +102,6 @@ def curvine_plan(
         namespace=draft.namespaces.cache,
         cluster_id=draft.config.name,
         image=draft.image("curvine"),
-        prepared=draft.config.hyperpod.existing is None,
         driver_groups=(() if draft.config.hyperpod.existing is None else tuple(sorted(groups))),
         csi_image=draft.image("curvine_csi"),
         provisioner_image=draft.image("csi_provisioner"),

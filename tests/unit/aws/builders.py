@@ -75,7 +75,7 @@ def make_cluster_plan(**changes: Any) -> ClusterPlan:
     given: dict[str, Any] = {
         "eks_name": "demo",
         "hyperpod_name": "demo-hyperpod",
-        "kubernetes_version": "1.34",
+        "kubernetes_version": "1.35",
         "public_access_cidrs": (),
         "admin_role_arns": ("arn:aws:iam::111122223333:role/Admin",),
         "addons": (

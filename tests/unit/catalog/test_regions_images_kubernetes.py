@@ -133,7 +133,7 @@ def test_versions() -> None:
 
 def test_kubernetes_versions() -> None:
     assert KUBERNETES_VERSIONS == ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35")
-    assert DEFAULT_KUBERNETES_VERSION == "1.34"
+    assert DEFAULT_KUBERNETES_VERSION == "1.35"
     assert set(ADDONS) <= set(KUBERNETES_VERSIONS)
 
 

@@ -421,6 +421,10 @@ def test_what_a_deployment_stands_on_is_fixed(edit: Edit, paths: list[str]) -> N
     assert changed(edit) == paths
 
 
+def test_the_version_of_somebodys_cluster_is_theirs() -> None:
+    assert changed(lambda c: c["kubernetes"].update(version="1.31")) == []
+
+
 def test_a_zone_brings_its_subnet_and_range() -> None:
     def third(config: dict[str, Any]) -> None:
         config["zones"].append("us-west-2c")

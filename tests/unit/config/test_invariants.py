@@ -403,6 +403,16 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         "kubernetes.version",
         r"got '1\.29'; HyperPod documents 1\.30, ",
     ),
+    "node image of another version": (
+        top(kubernetes={"system_group": {"release_version": "1.34.9-20261120"}}),
+        "kubernetes.system_group.release_version",
+        r"got '1\.34\.9-20261120', .* of another Kubernetes version than '1\.35'; give one of",
+    ),
+    "no release of a node image": (
+        top(kubernetes={"system_group": {"release_version": "newest"}}),
+        "kubernetes.system_group.release_version",
+        r"a release of EKS's node image such as 1\.35\.2-20261120",
+    ),
     "required field left out": (
         lambda c: c["models"][0].pop("replicas"),
         "models[0].replicas",

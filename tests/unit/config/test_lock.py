@@ -12,7 +12,7 @@ import yaml
 
 from kascade import InvalidConfigError, load_config, plan_file
 from kascade.cli import main
-from kascade.config.lock import FIXED, lock_path, locked_values
+from kascade.config.lock import FIXED, HELD, lock_path, locked_values
 from kascade.errors import format_path
 
 ROOT = Path(__file__).parents[3]
@@ -42,7 +42,7 @@ def sentences(path: Path) -> list[str]:
 def test_the_lock_holds_everything_that_is_fixed(config: Path) -> None:
     written = yaml.safe_load(lock_path(config).read_text())
     assert written == locked_values(load_config(config))
-    assert list(written) == [format_path(path) for path in FIXED]
+    assert list(written) == [format_path(path) for path in HELD]
 
 
 CHANGES: dict[str, tuple[dict[str, object], str]] = {
@@ -124,6 +124,50 @@ def test_zones_may_grow_at_their_end_and_are_locked_then(config: Path) -> None:
     edit(config, zones=["us-west-2a", "us-west-2b"])
     (sentence,) = sentences(config)
     assert "says that us-west-2a, us-west-2b, us-west-2c is deployed" in sentence
+
+
+def versioned(path: Path, version: str) -> None:
+    edit(path, kubernetes={"version": version})
+
+
+def test_the_kubernetes_version_goes_up_one_step_at_a_time(config: Path) -> None:
+    lock_path(config).unlink()
+    versioned(config, "1.33")
+    assert main(["lock", str(config)]) == 0
+    versioned(config, "1.35")
+    (sentence,) = sentences(config)
+    assert "kubernetes.version: got '1.35', but " in sentence
+    assert "says that '1.33' is deployed" in sentence
+    assert sentence.endswith("Deploy '1.34' first")
+    assert main(["lock", str(config)]) == 2
+    for version in ("1.34", "1.35"):
+        versioned(config, version)
+        plan_file(config)
+        assert main(["lock", str(config)]) == 0
+        assert f"kubernetes.version: '{version}'" in lock_path(config).read_text()
+
+
+def test_the_kubernetes_version_goes_back_only_where_it_never_went_up(config: Path) -> None:
+    """The lock is written before the deployment, which may fail before EKS hears of it."""
+    versioned(config, "1.34")
+    (sentence,) = sentences(config)
+    assert "says that '1.35' is deployed, and EKS takes no control plane back" in sentence
+    assert "`aws eks describe-cluster --name kascade --query cluster.version` says 1.34" in sentence
+    assert re.search(r"write '1\.34' into .*mine\.lock", sentence)
+    lock = lock_path(config)
+    lock.write_text(lock.read_text().replace("'1.35'", "'1.34'"))
+    plan_file(config)
+
+
+def test_a_lock_of_before_the_version_was_held_leaves_it_free_once(config: Path) -> None:
+    lock = lock_path(config)
+    lines = [line for line in lock.read_text().splitlines() if "kubernetes.version" not in line]
+    lock.write_text("\n".join(lines))
+    versioned(config, "1.33")
+    assert main(["lock", str(config)]) == 0
+    versioned(config, "1.35")
+    (sentence,) = sentences(config)
+    assert "Deploy '1.34' first" in sentence
 
 
 def test_a_zone_before_the_deployed_ones_is_refused(config: Path) -> None:
@@ -212,6 +256,8 @@ BROKEN = {
     "{}": "name is missing",
     f"{WHOLE}name: kascade": "the field 'name' stands twice",
     f"{WHOLE}account: 123456789012": "account is 123456789012, not text, in quotes",
+    f"{WHOLE}kubernetes.version: 1.35": "kubernetes.version is 1.35, not text, in quotes",
+    f"{WHOLE}kubernetes.version: newest": "kubernetes.version is 'newest', not a version such as",
     f"name: {'[' * 3000}": "nested too deeply",
 }
 
@@ -249,4 +295,4 @@ def test_a_broken_field_is_not_reported_twice(config: Path) -> None:
 
 def test_the_page_on_upgrades_names_all_that_is_fixed() -> None:
     page = (ROOT / "docs" / "upgrades.md").read_text()
-    assert [path for path in map(format_path, FIXED) if f"`{path}`" not in page] == []
+    assert [path for path in map(format_path, HELD) if f"`{path}`" not in page] == []

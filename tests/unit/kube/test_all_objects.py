@@ -30,7 +30,7 @@ from tests.unit.kube.rendered import (
     texts,
 )
 
-KUBERNETES = "1.34"
+KUBERNETES = "1.35"
 METRICS_PORTS = {
     "m-vllm",
     "m-lmcache",

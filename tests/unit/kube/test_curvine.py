@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import stat
 import subprocess
 import tomllib
 from collections.abc import Callable
@@ -10,11 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import cdk8s
 import pytest
 
-from kascade.kube.curvine.config import cluster_config
-from kascade.kube.curvine.worker import CurvineWorkers
+from kascade.kube.curvine.config import DATA_MOUNT, cluster_config
 from kascade.sizing.plan import CurvinePlan, ServingPlan
 from tests.unit.kube.rendered import (
     Object,
@@ -194,33 +194,22 @@ def test_one_worker_daemon_set_per_group(
         assert limits == {"memory": f"{worker.size.limit_mib}Mi"}
 
 
-def test_worker_directory_must_exist(curvine: CurvinePlan, cache: list[Object]) -> None:
-    volumes = {
-        volume["name"]: volume.get("hostPath")
-        for volume in pod(find(cache, "DaemonSet", "curvine-worker-gpu"))["volumes"]
-    }
-    assert volumes["data"] == {"path": curvine.host_path, "type": "Directory"}
-    assert volumes["nvme"] == {"path": curvine.nvme_mount, "type": "Directory"}
-
-
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [
-        ("36 25 9:0 / /host/nvme rw,relatime - xfs /dev/md0 rw", 0),
-        ("36 25 259:1 /opt/dlami/nvme /host/nvme rw,relatime - xfs /dev/nvme0n1p1 rw", 1),
-        ("36 25 9:0 / /somewhere/else rw,relatime - xfs /dev/md0 rw", 1),
-    ],
-)
-def test_worker_refuses_a_plain_directory(
-    line: str, code: int, cache: list[Object], tmp_path: Path
+def test_the_directory_of_the_blocks_is_made_below_the_proven_mount(
+    curvine: CurvinePlan, cache: list[Object]
 ) -> None:
-    guard = container(pod(find(cache, "DaemonSet", "curvine-worker-gpu")), "prove-nvme")
-    table = tmp_path / "mountinfo"
-    table.write_text(f"22 1 259:1 / / rw - xfs /dev/nvme0n1p1 rw\n{line}\n")
-    command = [part.replace("/proc/self/mountinfo", str(table)) for part in guard["command"]]
-    answer = subprocess.run([*command, *guard["args"]], check=False, capture_output=True, text=True)
-    assert answer.returncode == code
-    assert ("/opt/dlami/nvme is a plain directory" in answer.stderr) == bool(code)
+    """A volume of its own would have to be there already, or be made on the root disk."""
+    worker = pod(find(cache, "DaemonSet", "curvine-worker-gpu"))
+    host = [volume["hostPath"] for volume in worker["volumes"] if "hostPath" in volume]
+    assert host == [{"path": curvine.nvme_mount, "type": "Directory"}]
+    (data,) = (
+        mount
+        for mount in container(worker, "worker")["volumeMounts"]
+        if mount["mountPath"] == DATA_MOUNT
+    )
+    guard = container(worker, "prove-nvme")
+    assert f"{curvine.nvme_mount}/{data['subPath']}" == curvine.host_path
+    assert guard["args"] == ["/host/nvme", curvine.nvme_mount, data["subPath"]]
+    assert guard["volumeMounts"] == [{"name": data["name"], "mountPath": "/host/nvme"}]
 
 
 INSTANCE_STORE, EBS = "Amazon EC2 NVMe Instance Storage", "Amazon Elastic Block Store"
@@ -282,20 +271,12 @@ def _in_memory(root: Path) -> Path:
     ],
     ids=["whole", "partition", "striped", "EBS", "mixed", "in memory", "not mounted"],
 )
-def test_on_nodes_of_others_the_worker_asks_for_instance_storage(
-    make: Callable[[Path], Path] | None, said: str, curvine: CurvinePlan, tmp_path: Path
+def test_the_worker_asks_for_instance_storage(
+    make: Callable[[Path], Path] | None, said: str, cache: list[Object], tmp_path: Path
 ) -> None:
-    app = cdk8s.Testing.app()
-    chart = cdk8s.Chart(app, "cache")
-    CurvineWorkers(
-        chart,
-        "Worker",
-        curvine=replace(curvine, prepared=False),
-        worker=curvine.workers[0],
-        taint_keys=(),
-    )
-    (daemons,) = (o for o in chart.to_json() if o["kind"] == "DaemonSet")
-    guard = container(pod(daemons), "prove-nvme")
+    guard = container(pod(find(cache, "DaemonSet", "curvine-worker-gpu")), "prove-nvme")
+    mount = tmp_path / "nvme"
+    mount.mkdir()
     table = tmp_path / "mountinfo"
     table.write_text("22 1 259:1 / / rw - xfs /dev/nvme0n1p1 rw\n")
     numbers = tmp_path / "numbers"
@@ -303,15 +284,25 @@ def test_on_nodes_of_others_the_worker_asks_for_instance_storage(
     if make is not None:
         (numbers / "253:0").symlink_to(make(tmp_path))
         with table.open("a") as rows:
-            rows.write("36 25 253:0 / /host/nvme rw,relatime - xfs /dev/x rw\n")
+            rows.write(f"36 25 253:0 / {mount} rw,relatime - xfs /dev/x rw\n")
+    else:
+        with table.open("a") as rows:
+            rows.write(f"36 25 253:0 /opt/dlami/nvme {mount} rw,relatime - xfs /dev/x rw\n")
     command = [
         part.replace("/proc/self/mountinfo", str(table)).replace("/sys/dev/block", str(numbers))
         for part in guard["command"]
     ]
-    answer = subprocess.run([*command, *guard["args"]], check=False, capture_output=True, text=True)
-    assert answer.returncode == bool(said), answer.stderr
-    assert re.search(said, answer.stderr.replace("\n", " ")), answer.stderr
-    assert bool(answer.stderr) == bool(said)
+    args = [str(mount) if arg == "/host/nvme" else arg for arg in guard["args"]]
+    blocks = mount / guard["args"][2]
+    for _ in range(2):  # a reboot may have emptied the disk
+        shutil.rmtree(blocks, ignore_errors=True)
+        answer = subprocess.run([*command, *args], check=False, capture_output=True, text=True)
+        assert answer.returncode == bool(said), answer.stderr
+        assert re.search(said, answer.stderr.replace("\n", " ")), answer.stderr
+        assert bool(answer.stderr) == bool(said)
+        assert blocks.is_dir() is not bool(said)
+    if not said:
+        assert stat.S_IMODE(blocks.stat().st_mode) == 0o700
 
 
 def test_worker_advertises_its_own_address(cache: list[Object]) -> None:

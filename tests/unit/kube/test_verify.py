@@ -104,7 +104,7 @@ def test_the_job_that_the_command_makes_of_it_fits_the_schema(template: Object) 
     live = {**template, "metadata": {**template["metadata"], "uid": "0-1"}}
     given = argparse.Namespace(seed=5, tokens=None, ttft_ratio=0.5)
     job = job_from(copy.deepcopy(live), "a-verify-0a1b2c", given)
-    kubernetes_validate.validate(job, "1.34", strict=True)
+    kubernetes_validate.validate(job, "1.35", strict=True)
     assert job["spec"]["backoffLimit"] == 0
     made = container(pod(job), "verify")["args"]
     assert _parser().parse_args(made).seed == 5

@@ -9,6 +9,7 @@ from typing import Final
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import custom_resources as cr
 from constructs import Construct
@@ -22,13 +23,24 @@ _MAX_BUCKET_NAME: Final = 63
 _NAME_IN_BUCKET: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 SCRIPT: Final = Path(__file__).parent / "on_create.sh"
 
+_WRITING: Final = (
+    "s3:AbortMultipartUpload",
+    "s3:DeleteObject*",
+    "s3:PutObject*",
+    "s3:Replicate*",
+    "s3:RestoreObject",
+)
+"""All that changes what an object is, its tags and its locks included."""
+
+_KEPT_DAYS: Final = 7
+
 _MOUNT: Final = re.compile(r"(/[^/\x00-\x1f]+)+")
 _SETTINGS: Final = re.compile(r"# >>> settings\n.*?# <<< settings\n", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainNodes:
-    """What the script is told of nodes that no plan describes: they get no cache directory."""
+    """What the script is told of nodes that no plan describes: they have no cache."""
 
     groups: tuple[InstanceGroupPlan, ...] = ()
     nvme_mount: str = "/opt/dlami/nvme"
@@ -51,7 +63,7 @@ def render_script(plan: ClusterPlan | PlainNodes) -> str:
     wants_cache = any(group.cache_worker for group in plan.groups)
     settings = {
         "NVME_MOUNT": plan.nvme_mount,
-        "CACHE_DIR": plan.cache_host_path if wants_cache else "",  # empty: make none
+        "CACHE_DIR": plan.cache_host_path if wants_cache else "",  # empty: look for none
     }
     lines = [f"{name}=${{{name}-{shlex.quote(value)}}}\n" for name, value in settings.items()]
     return _SETTINGS.sub(lambda _: "".join(lines), SCRIPT.read_text(encoding="utf-8"))
@@ -88,8 +100,16 @@ class LifecycleScript(Construct):
     script still there, since CloudFormation deletes it last.
 
     The bucket's name begins with ``sagemaker-`` because HyperPod's managed instance policy
-    reaches no other. It holds no versions, since git has them and the bucket must be empty to go
-    with its stack; and it uses S3's own encryption, since that policy grants no KMS key.
+    reaches no other, and other policies of AWS for SageMaker let their roles write to every such
+    bucket (AmazonSageMakerFeatureStoreAccess, AmazonSageMakerFullAccess). What lies here runs as
+    root on GPU nodes, so the bucket's own policy refuses writing and deleting to all but the role
+    that uploads. Who may change that policy is not restricted: that is CloudFormation's role, whose
+    name nobody knows here, and no such managed policy grants it.
+
+    Objects have versions. The upload is known by its own, and is deleted by it, since the bucket
+    must be empty to go with its stack; what is left otherwise, such as by a call that was made
+    twice, S3 removes after a week. The bucket uses S3's own encryption, since the nodes' managed
+    policy grants no KMS key.
 
     Attributes:
         bucket: The bucket.
@@ -117,35 +137,65 @@ class LifecycleScript(Construct):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             enforce_ssl=True,
+            versioned=True,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    noncurrent_version_expiration=cdk.Duration.days(_KEPT_DAYS),
+                    expired_object_delete_marker=True,
+                )
+            ],
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         self.source_uri = f"s3://{self.bucket.bucket_name}"
+        log = log_group(self, "UploadLog", retention_days=plan.log_retention_days)
+        self._role = self._make_role(log.log_group_arn)
+        self._keep_others_out()
         self.on_create = f"on_create-{hashlib.sha256(text.encode()).hexdigest()[:12]}.sh"
-        self.upload = self._upload(text, plan.log_retention_days)
+        self.upload = self._upload(text, log)
         accept(
             self.bucket,
             "AwsSolutions-S1",
-            "One script that git holds, read by nodes at their creation; CloudTrail has its "
-            "changes. An access log would need a second bucket.",
+            "One script that git holds and that one role can write; each version of it stays for "
+            "days. CloudTrail records its reading and writing only where a trail of the account "
+            "has data events of S3. An access log would need a second bucket.",
         )
 
-    def _upload(self, text: str, retention_days: int) -> cr.AwsCustomResource:
-        log = log_group(self, "UploadLog", retention_days=retention_days)
+    def _keep_others_out(self) -> None:
+        self.bucket.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="OnlyTheUploadWrites",
+                effect=iam.Effect.DENY,
+                principals=[iam.AnyPrincipal()],
+                actions=list(_WRITING),
+                resources=[self.bucket.arn_for_objects("*")],
+                # Who has no such key, a service of AWS, is another one, too.
+                conditions={"ArnNotEquals": {"aws:PrincipalArn": self._role.role_arn}},
+            )
+        )
+
+    def _upload(self, text: str, log: logs.ILogGroup) -> cr.AwsCustomResource:
         place = {"Bucket": self.bucket.bucket_name, "Key": self.on_create}
         put = cr.AwsSdkCall(
             service="S3",
             action="putObject",
             parameters={**place, "Body": text, "ContentType": "text/x-shellscript"},
-            physical_resource_id=cr.PhysicalResourceId.of(self.on_create),
+            physical_resource_id=cr.PhysicalResourceId.from_response("VersionId"),
             output_paths=["ETag"],
+        )
+        delete = cr.AwsSdkCall(
+            service="S3",
+            action="deleteObject",
+            parameters={**place, "VersionId": cr.PhysicalResourceIdReference()},
+            # After an upload that failed there is another id, which is no version's.
+            ignore_error_codes_matching="^(InvalidArgument|NoSuchVersion)$",
         )
         upload = cr.AwsCustomResource(
             self,
             "Upload",
             on_create=put,
             on_update=put,
-            on_delete=cr.AwsSdkCall(service="S3", action="deleteObject", parameters=place),
-            role=self._make_role(log.log_group_arn),
+            on_delete=delete,
+            role=self._role,
             install_latest_aws_sdk=False,
             log_group=log,
             service_timeout=cdk.Duration.minutes(5),
@@ -164,7 +214,8 @@ class LifecycleScript(Construct):
                 "Upload": iam.PolicyDocument(
                     statements=[
                         iam.PolicyStatement(
-                            actions=["s3:PutObject", "s3:DeleteObject"], resources=[scripts]
+                            actions=["s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion"],
+                            resources=[scripts],
                         ),
                         log_writing(log_group_arn),
                     ]

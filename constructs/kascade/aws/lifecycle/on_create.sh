@@ -1,16 +1,19 @@
 #!/bin/bash
-# Runs once, as root, on each new HyperPod node (Amazon Linux 2023), before the node joins the
-# cluster. Fetches nothing. Does three things:
+# Runs as root on each new HyperPod node (Amazon Linux 2023), before the node joins the cluster,
+# and again after each software update, which brings a fresh root volume and leaves the second
+# volume as it was. Not at a reboot. Fetches nothing. Does three things:
 #
 #   1. Gives container images and pod volumes room: /var/lib/containerd and /var/lib/kubelet move
 #      to the node's second EBS volume, where there is one.
-#   2. Makes the cache directory on the instance's own NVMe, after proving that it is one. A
-#      directory on the root disk would look the same to the cache, and fill the root disk.
+#   2. Looks whether the instance's own NVMe is mounted where the cache expects it, and says so.
 #   3. Lets an LMCache server see the GPUs of the engine beside it, where the image has turned off
 #      what that rests on.
 #
-# A node without NVMe skips step 2. Any failure ends with status 1, upon which HyperPod discards
-# the node; the pause before that lets the log reach CloudWatch.
+# Only step 1 can fail the node: with half of containerd's state it could run no pod. The script
+# then ends with a status other than 0, upon which HyperPod discards the node; the pause before
+# that lets the log reach CloudWatch. Steps 2 and 3 only advise: a node without its cache still serves,
+# and the next one would look the same. Whether a block is written there is for the cache worker's
+# own guard to decide.
 set -euo pipefail
 
 # Each setting may be given by the environment, which is how the tests run this file anywhere.
@@ -29,11 +32,6 @@ CACHE_DIR=${CACHE_DIR-}
 readonly INSTANCE_STORE="Amazon EC2 NVMe Instance Storage"
 
 log() { printf '%s on_create: %s\n' "$(date -u +%FT%TZ)" "$*"; }
-
-fail() {
-  log "FAILED: $*"
-  exit 1
-}
 
 finish() {
   local status=$?
@@ -70,19 +68,23 @@ holds_other_disks() {
   grep --quiet --invert-match --fixed-strings "${INSTANCE_STORE}" <<<"$1"
 }
 
-require_instance_store() {
+# What keeps the cache from its NVMe, or nothing.
+why_no_cache() {
   local source disks
-  source=$(findmnt --nofsroot --noheadings --output SOURCE --mountpoint "$1")
-  disks=$(disks_below "${source}")
-  [[ -n "${disks}" ]] || fail "$1 is on ${source}, below which there is no disk$(hint)"
-  if holds_other_disks "${disks}"; then
-    fail "$1 is on ${source}, which is not all instance storage: ${disks}$(hint)"
+  if ! wait_for_mount "${NVME_MOUNT}"; then
+    printf '%s is no mount point after %s s, but the node has NVMe' "${NVME_MOUNT}" "${WAIT_SECONDS}"
+    return
   fi
-  log "$1 is on ${source}, instance storage"
+  source=$(findmnt --nofsroot --noheadings --output SOURCE --mountpoint "${NVME_MOUNT}")
+  disks=$(disks_below "${source}")
+  if [[ -z "${disks}" ]]; then
+    printf '%s is on %s, below which there is no disk' "${NVME_MOUNT}" "${source}"
+  elif holds_other_disks "${disks}"; then
+    printf '%s is on %s, which is not all instance storage: %s' "${NVME_MOUNT}" "${source}" "${disks}"
+  fi
 }
 
-# AWS's sources disagree about the place, so a failure names it. The charts mount the path of the
-# setting; taking another one silently would leave their directory on the root disk.
+# AWS's sources disagree about the place, so the log names it.
 hint() {
   local target source disks
   while read -r target source; do
@@ -96,20 +98,22 @@ hint() {
   printf '; instance storage is mounted nowhere'
 }
 
-make_cache_dir() {
+look_for_cache() {
+  local why
   if [[ -z "${CACHE_DIR}" ]]; then
     log "no cache wanted"
     return
   fi
   if ! has_instance_store; then
-    log "no instance storage on this node, no cache directory"
+    log "no instance storage on this node, no cache on it"
     return
   fi
-  wait_for_mount "${NVME_MOUNT}" \
-    || fail "${NVME_MOUNT} is no mount point after ${WAIT_SECONDS} s, but the node has NVMe$(hint)"
-  require_instance_store "${NVME_MOUNT}"
-  install --directory --mode=0700 "${CACHE_DIR}"
-  log "made ${CACHE_DIR}"
+  why=$(why_no_cache)
+  if [[ -n "${why}" ]]; then
+    log "WARNING: the cache worker of this node will not start: ${why}$(hint)"
+    return
+  fi
+  log "${NVME_MOUNT} is instance storage; the cache worker will make ${CACHE_DIR}"
 }
 
 # Bind mounts keep every path as it is, for CSI drivers and for kubelet's own bookkeeping.
@@ -128,11 +132,18 @@ move_state() {
   for dir in ${STATE_DIRS}; do
     is_mounted "${dir}" && continue
     target="${DATA_MOUNT}/state/${dir##*/}"
+    # What lies there is the state of the root volume before this one. Beside the new one it would
+    # be a store with two indexes: containerd numbers its layers from 1 again, and finds each
+    # number taken.
+    rm --recursive --force --one-file-system -- "${target}"
     mkdir --parents "${dir}" "${target}"
     cp --archive "${dir}/." "${target}/"
     mount --bind "${target}" "${dir}"
-    printf '%s %s none bind,nofail,x-systemd.requires-mounts-for=%s 0 0\n' \
-      "${target}" "${dir}" "${DATA_MOUNT}" >>"${FSTAB}"
+    # At a reboot nobody waits for a mount with "nofail" unless told so, and containerd would open
+    # the store below it.
+    printf '%s %s none bind,nofail,x-systemd.requires-mounts-for=%s%s 0 0\n' \
+      "${target}" "${dir}" "${DATA_MOUNT}" \
+      ",x-systemd.before=containerd.service,x-systemd.before=kubelet.service" >>"${FSTAB}"
     log "moved ${dir} to ${target}"
   done
   for service in "${running[@]}"; do systemctl start "${service}"; done
@@ -158,6 +169,6 @@ exec >>"${LOG_FILE}" 2>&1
 trap finish EXIT
 log "starts"
 move_state
-make_cache_dir
+look_for_cache || log "WARNING: could not look for the cache's NVMe"
 heed_visible_devices
 log "done"

@@ -28,7 +28,7 @@ from kascade.kube._pods import (
     tcp_probe,
     tolerations,
 )
-from kascade.kube.curvine._proof import PROVE_INSTANCE_STORE, PROVE_MOUNT
+from kascade.kube.curvine._proof import PROVE_INSTANCE_STORE
 from kascade.kube.curvine._server import (
     CONFIG_MOUNT,
     GRACE_SECONDS,
@@ -112,7 +112,6 @@ class CurvineWorkers(Construct):
 
     def _pod(self, config_name: str, taint_keys: tuple[str, ...]) -> Fields:
         plan = self._plan
-        proof = PROVE_MOUNT if plan.prepared else PROVE_INSTANCE_STORE
         return {
             "priorityClassName": CACHE_PRIORITY,
             "automountServiceAccountToken": False,
@@ -125,36 +124,27 @@ class CurvineWorkers(Construct):
                 {
                     "name": "prove-nvme",
                     "image": plan.image,
-                    "command": ["/bin/sh", "-c", proof, "prove-nvme"],
-                    "args": [_NVME, plan.nvme_mount],
+                    "command": ["/bin/sh", "-c", PROVE_INSTANCE_STORE, "prove-nvme"],
+                    "args": [_NVME, plan.nvme_mount, self._directory],
                     "resources": HELPER_RESOURCES,
                     "securityContext": {**NO_PRIVILEGES, "readOnlyRootFilesystem": True},
                     "terminationMessagePolicy": "FallbackToLogsOnError",
-                    "volumeMounts": [{"name": "nvme", "mountPath": _NVME, "readOnly": True}],
+                    "volumeMounts": [{"name": "nvme", "mountPath": _NVME}],
                 }
             ],
             "containers": [self._container()],
             "volumes": [
                 config_volume(config_name),
-                # "Directory" refuses to start where the lifecycle script did not make it;
-                # "DirectoryOrCreate" would make it on the root disk.
-                *(
-                    [{"name": "data", "hostPath": {"path": plan.host_path, "type": "Directory"}}]
-                    if plan.prepared
-                    else []
-                ),
+                # Not the directory of the blocks: the kubelet would ask for it, or make it on the
+                # root disk, before the init container has proved what is mounted.
                 {"name": "nvme", "hostPath": {"path": plan.nvme_mount, "type": "Directory"}},
             ],
         }
 
-    def _data_mount(self) -> Fields:
-        plan = self._plan
-        if plan.prepared:
-            return {"name": "data", "mountPath": DATA_MOUNT}
-        # No script of ours ran on these nodes. The kubelet makes a subPath when it starts this
-        # container, so after the one before it has proved what is mounted there.
-        inside = plan.host_path.removeprefix(f"{plan.nvme_mount}/")
-        return {"name": "nvme", "mountPath": DATA_MOUNT, "subPath": inside}
+    @property
+    def _directory(self) -> str:
+        """Where the blocks lie, below the mount."""
+        return self._plan.host_path.removeprefix(f"{self._plan.nvme_mount}/")
 
     def _container(self) -> Fields:
         plan = self._plan
@@ -186,5 +176,8 @@ class CurvineWorkers(Construct):
             # Root, because the image has no other user; upstream's "privileged" is not needed, FUSE
             # being elsewhere.
             "securityContext": NO_PRIVILEGES,
-            "volumeMounts": [self._data_mount(), CONFIG_MOUNT],
+            "volumeMounts": [
+                {"name": "nvme", "mountPath": DATA_MOUNT, "subPath": self._directory},
+                CONFIG_MOUNT,
+            ],
         }
