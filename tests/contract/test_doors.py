@@ -3,9 +3,11 @@
 import http.client
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,12 +71,19 @@ def on_loopback(config: str, door: DoorPlan, *, port: int, router: int, folder: 
 
 @dataclass(frozen=True)
 class Row:
-    """Running programs: ports of the doors by tenant, of the router and of the engine."""
+    """Running programs: ports of the doors by tenant, of the router and of the engine.
+
+    Attributes:
+        pids: Of the doors, by tenant.
+        pre_stop: What the kubelet runs before it ends a door.
+    """
 
     doors: dict[str, int]
     router: int
     engine: int
     folders: dict[str, Path]
+    pids: dict[str, int]
+    pre_stop: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +142,7 @@ def row(
             "--log-level=warning",
             *kept,
         ).wait_until(lambda: up(router_port, "/readiness"), seconds=30)
-        folders = {}
+        folders, pids = {}, {}
         for (tenant, door), port in zip(doors.items(), door_ports, strict=True):
             folders[tenant] = folder / door.name
             folders[tenant].mkdir()
@@ -150,7 +159,9 @@ def row(
                 str(folders[tenant] / "nginx.conf") if word.endswith(".conf") else word
                 for word in container["args"]
             ]
-            start(f"door-{tenant}", program, *words).wait_until(
+            server = start(f"door-{tenant}", program, *words)
+            pids[tenant] = server.pid
+            server.wait_until(
                 lambda port=port: up(port, "/healthz"),  # type: ignore[misc]
                 seconds=10,
             )
@@ -159,6 +170,8 @@ def row(
             router=router_port,
             engine=engine_port,
             folders=folders,
+            pids=pids,
+            pre_stop=container["lifecycle"]["preStop"]["exec"]["command"],
         )
     finally:
         for server in reversed(servers):
@@ -274,3 +287,23 @@ def test_only_failures_are_logged_and_no_text_of_theirs(row: Row) -> None:
     assert "/v1/nothing 404" in log
     assert "secret" not in log
     assert " 200 " not in log
+
+
+def test_a_door_that_ends_ends_its_answers_first(row: Row) -> None:
+    """The last test: one door less. nginx would cut them at SIGTERM."""
+    *_, (tenant, port) = row.doors.items()
+    shell, flag, script = row.pre_stop
+    script = script.replace("sleep 5", "sleep 0.1")
+    for signal in ("-QUIT", "-0"):
+        assert f"{signal} 1" in script
+        script = script.replace(f"{signal} 1", f"{signal} {row.pids[tenant]}")
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pending = pool.submit(ask, port, "/v1/completions", {**BODY, "stream": True})
+        time.sleep(0.5)
+        subprocess.run([shell, flag, script], check=True, timeout=60)
+        ended = time.monotonic()
+        answer = pending.result()
+    assert answer.text.rstrip().endswith("data: [DONE]")
+    assert answer.seconds[-1] <= ended, "it waits for the end of the answer"
+    with pytest.raises(OSError, match="refused"):
+        ask(port, "/healthz")

@@ -38,6 +38,12 @@ _HEALTH: Final = "/healthz"
 _NOTICE_SECONDS: Final = 5
 """Until the endpoints of the Service no longer list a terminating door."""
 
+_PRE_STOP: Final = (
+    f"sleep {_NOTICE_SECONDS}; kill -QUIT 1; while kill -0 1 2>/dev/null; do sleep 1; done"
+)
+"""nginx ends its answers at SIGQUIT alone; SIGTERM cuts them, and which of the two a container gets
+is the image's to say."""
+
 
 class Door(Construct):
     """Deployment, Service, configuration, disruption budget and NetworkPolicy of one door."""
@@ -108,7 +114,7 @@ class Door(Construct):
                     "ports": [{"name": _API_PORT, "containerPort": plan.port}],
                     "readinessProbe": http_probe(_HEALTH, _API_PORT, period=2, failures=3),
                     "livenessProbe": http_probe(_HEALTH, _API_PORT, period=10, failures=3),
-                    "lifecycle": {"preStop": {"sleep": {"seconds": _NOTICE_SECONDS}}},
+                    "lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", _PRE_STOP]}}},
                     "resources": resources(plan.size),
                     "securityContext": NON_ROOT,
                     "volumeMounts": [
