@@ -180,4 +180,13 @@ def test_without_both_keys_nothing_can_empty_a_bucket(
 ) -> None:
     found = list(resources(synthesized(config)))
     assert [name for name, resource in found if resource["Type"] == DRAIN] == []
-    assert "s3:DeleteObjectVersion" not in str(found)
+    rights = [
+        statement
+        for _, resource in found
+        for policy in resource.get("Properties", {}).get("Policies", ())
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "s3:DeleteObjectVersion" in statement["Action"]
+    ]
+    assert str(found).count("s3:DeleteObjectVersion") == len(rights)
+    # The upload of the lifecycle script takes its own back, and nothing else.
+    assert {right["Resource"]["Fn::Join"][1][-1] for right in rights} <= {"/on_create-*.sh"}
