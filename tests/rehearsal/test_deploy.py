@@ -228,6 +228,28 @@ def test_the_retry_succeeds_even_over_an_object_that_stayed(story: Story) -> Non
         story.must_be_as_rendered()
 
 
+def test_names_are_its_own_afterwards(story: Story) -> None:
+    with story.step("the account is looked at again"):
+        run = story.deployment.kascade("preflight", "--json", "rows.json")
+        assert "Traceback" not in run.output
+        document = json.loads((story.deployment.root / "rows.json").read_text())
+        found = {row["check"]: row for row in document["rows"]}
+        assert {name: found[name]["state"] for name in ("bootstrap", "stacks", "ranges")} == {
+            "bootstrap": "ok",
+            "stacks": "ok",
+            "ranges": "ok",
+        }
+        updated = [f["said"] for f in found["stacks"]["findings"]]
+        assert [said.partition(" ")[0] for said in updated] == STACKS
+        assert all("will be updated" in said for said in updated)
+        # Every name is a stack's of this deployment, so none of them is looked for elsewhere.
+        assert found["names"]["state"] == "ok"
+        run = story.deployment.kascade("status", "--json", "status.json")
+        assert "Traceback" not in run.output
+        status = json.loads((story.deployment.root / "status.json").read_text())
+        assert any("qwen2-7b-router" in address for address in status["endpoints"])
+
+
 def test_nodes_were_there_before_what_runs_on_them(story: Story) -> None:
     with story.step("what the deployment announced"):
         assert [(event["action"], event["type"]) for event in story.heard] == [

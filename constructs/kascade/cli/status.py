@@ -161,7 +161,7 @@ def look(plan: ServingPlan, session: Any, context: str | None) -> Status:
 
 
 def _pods(plan: ServingPlan, context: str | None, server: str | None) -> tuple[PodsState, ...]:
-    found = []
+    found: list[PodsState] = []
     for engine in plan.engines:
         kubectl = Kubectl(namespace=engine.namespace, context=context)
         if not found:

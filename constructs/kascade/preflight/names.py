@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from kascade.preflight.rows import Finding, Subject, each, fail, ok, warn
 
@@ -25,7 +26,7 @@ def check_stacks(subject: Subject) -> Iterator[Finding]:
             continue
         status = stack["StackStatus"]
         delete = f"delete it: aws cloudformation delete-stack --stack-name {name}-{part}"
-        if not stack.get("Description", "").startswith(f"Kascade {name}:"):
+        if not _description(subject, stack).startswith(f"Kascade {name}:"):
             yield fail(f"{name}-{part} is a stack of something else", "choose another name")
         elif status in _DEAD:
             yield fail(f"{name}-{part} is {status}, from which nothing can be updated", delete)
@@ -39,6 +40,16 @@ def check_stacks(subject: Subject) -> Iterator[Finding]:
             yield warn(f"{name}-{part} is {status}", "wait until that is done")
         else:
             yield ok(f"{name}-{part} is there and will be updated ({status})")
+
+
+def _description(subject: Subject, stack: Mapping[str, Any]) -> str:
+    """What its template says it is; a stack that a change set made may not repeat it."""
+    if stack.get("Description"):
+        return str(stack["Description"])
+    found = subject.account.call(
+        "cloudformation", "GetTemplateSummary", StackName=stack["StackName"]
+    )
+    return str((found or {}).get("Description", ""))
 
 
 def check_names(subject: Subject) -> Iterator[Finding]:

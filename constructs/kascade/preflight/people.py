@@ -126,7 +126,7 @@ def _policy_source(subject: Subject) -> str | None:
 def _denied(
     subject: Subject, source: str, actions: Sequence[str], resources: Sequence[str]
 ) -> list[dict[str, Any]]:
-    given = {"ResourceArns": list(resources)} if resources else {}
+    given: dict[str, Any] = {"ResourceArns": list(resources)} if resources else {}
     results = subject.account.items(
         "iam",
         "SimulatePrincipalPolicy",
@@ -194,9 +194,11 @@ def check_identity_center(subject: Subject) -> Iterator[Finding]:
     if not wish.enabled or wish.grafana.auth != "sso":
         yield ok("nothing needs it")
         return
-    scope = {"RegionScope": "ALL_REGIONS"}
     try:
-        instances = subject.account.items("sso-admin", "ListInstances", "Instances", **scope)
+        # It may live in another region than Grafana.
+        instances = subject.account.items(
+            "sso-admin", "ListInstances", "Instances", RegionScope="ALL_REGIONS"
+        )
     except CannotLookError as error:
         yield unseen(error)
         return

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from kascade.catalog.regions import EKS_REFUSED_ZONES
 from kascade.errors import ConfigPath, Problem
 from kascade.sizing.draft import Draft
+from kascade.sizing.plan import HOME_ZONES
 
 
 def advise_on_surroundings(draft: Draft) -> None:
@@ -11,6 +13,7 @@ def advise_on_surroundings(draft: Draft) -> None:
     _of_addresses(draft)
     _of_the_collector(draft)
     _of_ways_in(draft)
+    _of_refused_zones(draft)
 
 
 def _of_addresses(draft: Draft) -> None:
@@ -58,6 +61,20 @@ def _of_ways_in(draft: Draft) -> None:
             "with network.nat: none nothing leaves the VPC, but Grafana's page can be reached "
             "from the internet; set it to private if the network is to be closed both ways",
         )
+
+
+def _of_refused_zones(draft: Draft) -> None:
+    config = draft.config
+    refused = EKS_REFUSED_ZONES.get(config.region)
+    if refused is None or config.kubernetes.existing is not None:
+        return
+    home = " and ".join(config.zones[:HOME_ZONES])
+    _note(
+        draft,
+        ("zones",),
+        f"EKS puts no control plane into {refused}, and which letter that is differs by account: "
+        f"see by `kascade preflight` that it is neither of {home}",
+    )
 
 
 def _note(draft: Draft, path: ConfigPath, message: str) -> None:

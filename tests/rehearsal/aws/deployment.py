@@ -1,6 +1,7 @@
 """One deployment, driven as a person drives it: a file is edited and the CDK command line run."""
 
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class Run:
 
     def __str__(self) -> str:
         called = " ".join(self.command)
-        return f"cdk {called}: exit status {self.code} after {self.seconds:.1f} s"
+        return f"{called}: exit status {self.code} after {self.seconds:.1f} s"
 
     def must_succeed(self) -> "Run":
         """Return this run, or fail with the end of what it printed."""
@@ -111,10 +112,15 @@ class Deployment:
 
     def synth(self) -> Run:
         """Write templates and manifests of the configuration as it stands."""
-        text = yaml.safe_dump(self.config, sort_keys=False)
-        (self.root / CONFIG).write_text(text)
+        self._write()
         key = ["--context", "kascade:allow-destroy=true"] if self.may_destroy else []
         return self._cdk("synth", "--quiet", "--context", f"config={CONFIG}", *key)
+
+    def kascade(self, verb: str, *arguments: str) -> Run:
+        """Run a verb of our own command on the configuration as it stands."""
+        self._write()
+        argv = [sys.executable, "-m", "kascade.cli", verb, str(CONFIG), *arguments]
+        return self._run(argv, (verb, *arguments))
 
     def deploy(self, *stacks: str) -> Run:
         """Deploy the last synth, as `make deploy` does; or some of its stacks alone."""
@@ -138,8 +144,14 @@ class Deployment:
     def _assembled(self, verb: str, *arguments: str) -> Run:
         return self._cdk(verb, *arguments, "--app", "cdk.out")
 
+    def _write(self) -> None:
+        text = yaml.safe_dump(self.config, sort_keys=False)
+        (self.root / CONFIG).write_text(text)
+
     def _cdk(self, *arguments: str) -> Run:
-        argv = [str(pinned_node()), str(CDK), *arguments, "--no-notices"]
+        return self._run([str(pinned_node()), str(CDK), *arguments, "--no-notices"], arguments)
+
+    def _run(self, argv: list[str], arguments: tuple[str, ...]) -> Run:
         began = time.monotonic()
         done = subprocess.run(
             argv,

@@ -399,6 +399,12 @@ def _strange_stack(account: Answers, plan: ServingPlan) -> None:
     account["cloudformation.DescribeStacks"] = {"Stacks": [found]}
 
 
+def _nameless_stack(account: Answers, plan: ServingPlan) -> None:
+    found = stack(plan.name, "network")
+    del found["Description"]
+    account["cloudformation.DescribeStacks"] = {"Stacks": [found]}
+
+
 # --- networks and clusters of others -------------------------------------------------------------
 
 
@@ -822,6 +828,9 @@ ACCOUNTS: Mapping[str, Prepared] = {
     ),
     "somebody's stack": Prepared(
         change=_strange_stack, code=1, rows={"stacks": "fail"}, says=("of something else",)
+    ),
+    "a stack of no description": Prepared(
+        change=_nameless_stack, code=1, rows={"stacks": "fail"}, says=("of something else",)
     ),
     "overlapping ranges": Prepared(
         change=_overlap,

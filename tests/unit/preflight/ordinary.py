@@ -143,9 +143,9 @@ def ordinary(plan: ServingPlan) -> dict[str, Answer]:  # noqa: C901 - one answer
         }
 
     def vpcs(params: Parameters) -> dict[str, Any]:
-        found = [{"VpcId": "vpc-0default", "CidrBlock": "172.31.0.0/16"}]
+        found: list[dict[str, Any]] = [{"VpcId": "vpc-0default", "CidrBlock": "172.31.0.0/16"}]
         if existing is not None:
-            mine = {
+            mine: dict[str, Any] = {
                 "VpcId": existing.vpc_id,
                 "CidrBlock": network.vpc_cidr,
                 "CidrBlockAssociationSet": [
@@ -284,6 +284,7 @@ def ordinary(plan: ServingPlan) -> dict[str, Answer]:  # noqa: C901 - one answer
             ]
         },
         "cloudformation.DescribeStacks": {"Stacks": []},
+        "cloudformation.GetTemplateSummary": {},
         "s3.HeadBucket": bucket,
         "s3.ListObjectsV2": lambda params: {
             "Contents": [{"Key": f"{params['Prefix']}config.json", "Size": 1}]

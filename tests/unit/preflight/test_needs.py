@@ -11,7 +11,7 @@ from typing import Any, get_args
 import cfnlint
 import pytest
 
-from kascade import ServingPlan
+from kascade import ServingPlan, plan_file
 from kascade.catalog import quotas
 from kascade.catalog.regions import EKS_REFUSED_ZONES, REGIONS
 from kascade.catalog.rights import CREATE_ACTIONS
@@ -20,6 +20,7 @@ from kascade.sizing.account import InstanceNeed, account_needs, all_addons, fill
 from tools.outputs import Outputs
 
 CONFIGS = ("closed", "default", "existing", "fleet", "operator")
+ROOT = Path(__file__).parents[3]
 SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"
 INDEX = json.loads((SCHEMAS / "providers" / "us-west-2.json").read_text())
 _OTHERS = {"AWS::CDK::Metadata", "AWS::CloudFormation::WaitConditionHandle"}
@@ -133,3 +134,15 @@ def test_who_has_no_choice_is_served_first() -> None:
     # Others may use more than the quota, and a type without one has no bound.
     assert fill((narrow,), {"x": -3})[0].given == 0
     assert fill((narrow,), {})[0].missing == 0
+
+
+def test_the_plan_warns_where_one_zone_takes_no_eks(tmp_path: Path) -> None:
+    text = (ROOT / "config" / "default.yaml").read_text()
+    config = tmp_path / "east.yaml"
+    for region, warned in (("us-east-1", True), ("us-east-2", False)):
+        config.write_text(text.replace("us-west-2", region))
+        warnings = [w for w in plan_file(config).warnings if w.path == ("zones",)]
+        assert bool(warnings) == warned
+        for warning in warnings:
+            assert "use1-az3" in warning.message
+            assert "us-east-1a and us-east-1b" in warning.message
