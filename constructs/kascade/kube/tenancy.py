@@ -9,6 +9,7 @@ from constructs import Construct
 from kascade.kube._labels import engine_selector, labels
 from kascade.kube._objects import Fields, Metadata, add_object, content_hash
 from kascade.kube._pods import plain_env
+from kascade.kube.limits import PYTHON_PATH
 from kascade.programs import program_files
 from kascade.programs.tenancy.settings import HEADER, LARGEST_BODY, TENANTS
 from kascade.sizing.plan import EnginePlan, TenancyPlan
@@ -16,7 +17,6 @@ from kascade.units import MIB
 
 _PROGRAM: Final = "tenancy"
 _VOLUME: Final = "tenancy"
-_PYTHON_PATH: Final = "/opt/kascade"
 _PACKAGE: Final = "kascade_tenancy"
 """What Python calls it in the pod: a name that hides no package of the image."""
 
@@ -66,7 +66,6 @@ def tenancy_env(tenancy: TenancyPlan) -> list[Fields]:
     header = {} if tenancy.header is None else {HEADER: tenancy.header}
     return plain_env(
         {
-            "PYTHONPATH": _PYTHON_PATH,
             TENANTS: ",".join(tenancy.salts),
             **header,
             LARGEST_BODY: str(tenancy.largest_body_mib * MIB),
@@ -76,7 +75,7 @@ def tenancy_env(tenancy: TenancyPlan) -> list[Fields]:
 
 TENANCY_MOUNT: Final[Fields] = {
     "name": _VOLUME,
-    "mountPath": f"{_PYTHON_PATH}/{_PACKAGE}",
+    "mountPath": f"{PYTHON_PATH}/{_PACKAGE}",
     "readOnly": True,
 }
 

@@ -12,6 +12,7 @@ from typing import Final
 from kascade.kube._labels import GPU_RESOURCE, VLLM_PORT
 from kascade.kube._objects import Fields
 from kascade.kube._pods import NO_PRIVILEGES, SHM_MOUNT, http_probe, plain_env, resources
+from kascade.kube.limits import LIMITS_MOUNT, limits_args, limits_env
 from kascade.kube.lmcache import SHARED_ENV
 from kascade.kube.tenancy import TENANCY_MOUNT, tenancy_args, tenancy_env
 from kascade.kube.weights import token_env, weights_env, weights_mount, working_directory
@@ -35,7 +36,7 @@ def engine_container(engine: EnginePlan) -> Fields:
         "image": engine.image,
         "command": ["vllm", "serve"],
         "args": serve_args(engine),
-        "env": engine_env(engine),
+        "env": [*plain_env(limits_env(engine)), *engine_env(engine)],
         **working_directory(engine),
         # API and metrics share one port.
         "ports": [{"name": VLLM_PORT, "containerPort": engine.port}],
@@ -50,6 +51,7 @@ def engine_container(engine: EnginePlan) -> Fields:
         "volumeMounts": [
             SHM_MOUNT,
             weights_mount(engine),
+            LIMITS_MOUNT,
             *([TENANCY_MOUNT] if tenancy is not None else []),
         ],
     }
@@ -84,8 +86,12 @@ def probes(engine: EnginePlan, port: str) -> Fields:
 
 
 def serve_args(engine: EnginePlan) -> list[str]:
-    """Arguments of ``vllm serve``."""
-    return [*model_args(engine), transfer_arg(engine)]
+    """Arguments of ``vllm serve``.
+
+    The last middleware is the outermost, and the one of tenancy has to be.
+    """
+    tenancy = tenancy_args() if engine.tenancy is not None else []
+    return [*model_args(engine), *limits_args(engine), *tenancy, transfer_arg(engine)]
 
 
 def model_args(engine: EnginePlan) -> list[str]:
@@ -115,8 +121,6 @@ def model_args(engine: EnginePlan) -> list[str]:
         args.append(f"--revision={engine.revision}")
     if engine.quantization is not None:
         args.append(f"--quantization={engine.quantization}")
-    if engine.tenancy is not None:
-        args += tenancy_args()
     return args
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kascade.sizing import gpu, transfer
+from kascade.sizing import answers, gpu, transfer
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.l2 import L2Share
 from kascade.sizing.one_replica import GpuSizing, HostSizing
@@ -57,6 +57,7 @@ def figures_of(
         else f"no gain: {compare}"
     )
     l1_tokens = gpu.tokens_in(ram.l1_gib * GIB, bytes_per_token=kv_all, unit_tokens=chunk)
+    answer = answers.longest_answer(given, tokens=gpus.max_model_len, utilization=gpus.utilization)
     l2_bytes = int(l2.capacity_gib * GIB * l2.usable) if l2 is not None else 0
     return EngineFigures(
         weights_per_gpu=Figure(
@@ -108,4 +109,6 @@ def figures_of(
             reason=f"{tp} of {counted(given.instance.gpus, 'GPU')} of {given.instance.name}, "
             f"{usd.reason}",
         ),
+        longest_answer=answer,
+        longest_request=answers.longest_request(given, answer=answer),
     )

@@ -320,7 +320,7 @@ def test_engine_without_l2(default_plan: ServingPlan, engine: EnginePlan, render
     chart = rendered(replace(default_plan, engines=(bare,)))[f"engine-{engine.name}"]
     spec = pod(find(chart, "Deployment", engine.name))
     assert [item["name"] for item in spec["initContainers"]] == ["lmcache"]
-    assert {volume["name"] for volume in spec["volumes"]} == {"shm", "weights"}
+    assert {volume["name"] for volume in spec["volumes"]} == {"shm", "weights", "limits"}
     assert "--l2-adapter" not in flags(container(spec, "lmcache")["args"])
 
 
