@@ -25,6 +25,7 @@ LONGEST_SECONDS = 1800
 _ORDER = (
     "test_substitutions",
     "test_cascade",
+    "test_routing",
     "test_tenancy",
     "test_faults",
     "test_janitor",
