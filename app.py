@@ -81,7 +81,7 @@ def build(app: cdk.App, plan: ServingPlan, *, manifests: Path, folder: Path = Pa
                 namespaces=plan.namespaces,
                 operated=plan.operated,
             ),
-            rules=rule_groups(cluster_name=plan.name) if plan.operated else None,
+            rules=rule_groups(cluster_name=plan.name, operated=bool(plan.operated)),
         )
     bound_custom_resources(app)
     keep_or_destroy(app, destroy=destroy)

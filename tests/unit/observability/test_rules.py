@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kascade.observability.router_rules import WITHOUT_PREFIX
 from kascade.observability.rules import WITHOUT_CACHE, rule_groups
 from kascade.observability.scrape import scrape_configuration
 from kascade.sizing.plan import Namespaces, ObservabilityPlan
@@ -60,6 +61,16 @@ def test_without_the_operator_nothing_is_different(
     assert "label_app" not in text
 
 
+def rules_of(text: str) -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+
+
+def test_the_operators_rule_is_for_its_own_engines() -> None:
+    names = [rule["alert"] for rule in rules_of(rule_groups(cluster_name="demo", operated=False))]
+    assert WITHOUT_CACHE not in names
+    assert WITHOUT_PREFIX in names
+
+
 def up(job: str, pod: str, values: str, model: str = "qwen") -> dict[str, str]:
     labels = f'cluster="demo", job="{job}", model="{model}", pod="{pod}"'
     return {"series": f"up{{{labels}}}", "values": values}
@@ -90,8 +101,9 @@ CASES: dict[str, tuple[list[dict[str, str]], list[str]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_fires_where_an_engine_has_no_cache(case: str, tmp_path: Path) -> None:
     series, models = CASES[case]
-    (tmp_path / "rules.yaml").write_text(rule_groups(cluster_name="demo"))
-    (rule,) = yaml.safe_load(rule_groups(cluster_name="demo"))["groups"][0]["rules"]
+    text = rule_groups(cluster_name="demo", operated=True)
+    (tmp_path / "rules.yaml").write_text(text)
+    (rule,) = (r for r in rules_of(text) if r["alert"] == WITHOUT_CACHE)
     # The last case but one is over before the alert's time is.
     at = "39m"
     expected = [
