@@ -7,7 +7,13 @@ import pytest
 from tests.checkout import CONFIGS
 
 # Programs for processes of their own.
-collect_ignore = ["engine_checks.py", "strict_app.py", "salted_stub.py", "tenancy_checks.py"]
+collect_ignore = [
+    "engine_checks.py",
+    "scale_out_checks.py",
+    "strict_app.py",
+    "salted_stub.py",
+    "tenancy_checks.py",
+]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -33,6 +33,7 @@ _ORDER = (
     "test_pool_faults",
     "test_substitutions",
     "test_cascade",
+    "test_routing",
     "test_tenancy",
     "test_faults",
     "test_janitor",

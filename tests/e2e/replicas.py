@@ -91,6 +91,11 @@ def external_hits(replica: Replica) -> float:
     return counter(replica.engine_url, "vllm:external_prefix_cache_hits_total")
 
 
+def local_hits(replica: Replica) -> float:
+    """Tokens that vLLM found in L0 so far."""
+    return counter(replica.engine_url, "vllm:prefix_cache_hits_total")
+
+
 def stored_chunks(replica: Replica) -> float:
     """Chunks that an LMCache server has written to L2 so far."""
     return counter(replica.lmcache_url, "lmcache_mp_l2_store_completed_objects_chunks_total")

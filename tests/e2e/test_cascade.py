@@ -19,8 +19,8 @@ from tests.e2e.replicas import (
     ask,
     asked_prometheus,
     compute_and_store,
-    counter,
     hits_of,
+    local_hits,
     prompt,
 )
 from tools.local.system import LocalSystem
@@ -49,9 +49,11 @@ def test_another_replica_answers_from_l2(system: LocalSystem, measured: Measure)
         text = prompt(f"cascade {number}")
         first = compute_and_store(system, one, text, settle=True)
         second, hits = hits_of(system, other, text)
+        held = local_hits(other)
         third, more = hits_of(system, other, text)
         assert hits == HIT_TOKENS, "every whole chunk comes from L2"
-        assert more == 0, "the third answer comes from L0"
+        assert more == 0
+        assert local_hits(other) - held >= HIT_TOKENS, "the third answer comes from L0"
         assert first.token_ids == second.token_ids == third.token_ids
         assert len(first.token_ids) == 8
         cold.append(first.ttft_seconds)
@@ -97,30 +99,6 @@ def test_both_replicas_write_into_one_directory(system: LocalSystem) -> None:
     chunk = int(engine.figures.kv_per_token.value) * engine.lmcache.chunk_size
     # aesgcm adds its nonce and tag.
     assert sizes == {chunk + 29}
-
-
-def test_the_router_sends_a_prefix_where_it_is(system: LocalSystem) -> None:
-    text, router = prompt("routed", 3000), system.target.router_url
-    assert router is not None
-
-    def computed() -> dict[str, float]:
-        name = "vllm:prompt_tokens_by_source_total"
-        return {
-            replica.name: counter(replica.engine_url, name, source="local_compute")
-            for replica in system.target.replicas
-        }
-
-    before = computed()
-    first = ask(system, router, text)
-    between = computed()
-    second = ask(system, router, text + " and more")
-    after = computed()
-    (home,) = (name for name in before if between[name] - before[name] >= len(text) // 2)
-    extra = {name: after[name] - between[name] for name in before}
-    assert sum(extra.values()) < len(text) // 2, "it landed where its prefix is"
-    assert max(extra, key=lambda name: extra[name]) == home
-    assert first.prompt_tokens == len(text)
-    assert second.prompt_tokens > len(text)
 
 
 def test_prometheus_finds_every_pod(system: LocalSystem) -> None:

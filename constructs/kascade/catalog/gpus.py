@@ -21,6 +21,8 @@ class Gpu:
     Attributes:
         name: Short name, the key in ``GPUS``.
         memory_mib: Usable memory of one device.
+        memory_gb_per_second: Bandwidth of that memory in 10**9 bytes a second, by the vendor's
+            datasheet as reported.
         bf16_tflops: Dense bfloat16 tensor speed in 10**12 operations a second.
         fp8: True when the tensor cores multiply FP8 (Ada, Hopper, Blackwell).
         source: Where the speed comes from.
@@ -28,6 +30,7 @@ class Gpu:
 
     name: str
     memory_mib: int
+    memory_gb_per_second: float
     bf16_tflops: float
     fp8: bool
     source: str
@@ -39,6 +42,7 @@ MEMORY_SOURCE: Final = "karpenter-provider-aws 1d92708, instance-types page"
 L4: Final = Gpu(
     name="L4",
     memory_mib=22888,
+    memory_gb_per_second=300,
     bf16_tflops=121.0,
     fp8=True,
     source="NVIDIA L4 datasheet: 242 with sparsity, halved",
@@ -46,6 +50,7 @@ L4: Final = Gpu(
 L40S: Final = Gpu(
     name="L40S",
     memory_mib=45776,
+    memory_gb_per_second=864,
     bf16_tflops=362.0,
     fp8=True,
     source="NVIDIA L40S datasheet: 362.05 dense",
@@ -53,6 +58,7 @@ L40S: Final = Gpu(
 A10G: Final = Gpu(
     name="A10G",
     memory_mib=22888,
+    memory_gb_per_second=600,
     bf16_tflops=70.0,
     fp8=False,
     source="reported: NVIDIA A10G datasheet, 70 dense; the 125 often quoted is the A10's",
@@ -60,6 +66,7 @@ A10G: Final = Gpu(
 A100_40: Final = Gpu(
     name="A100-40",
     memory_mib=40960,
+    memory_gb_per_second=1555,
     bf16_tflops=312.0,
     fp8=False,
     source="NVIDIA A100 datasheet: 312 dense",
@@ -67,6 +74,7 @@ A100_40: Final = Gpu(
 A100_80: Final = Gpu(
     name="A100-80",
     memory_mib=81920,
+    memory_gb_per_second=2039,
     bf16_tflops=312.0,
     fp8=False,
     source="NVIDIA A100 datasheet: 312 dense",
@@ -74,6 +82,7 @@ A100_80: Final = Gpu(
 H100: Final = Gpu(
     name="H100",
     memory_mib=81920,
+    memory_gb_per_second=3350,
     bf16_tflops=989.0,
     fp8=True,
     source="NVIDIA H100 SXM datasheet: 1979 with sparsity, halved",
@@ -81,6 +90,7 @@ H100: Final = Gpu(
 H200: Final = Gpu(
     name="H200",
     memory_mib=144384,
+    memory_gb_per_second=4800,
     bf16_tflops=989.0,
     fp8=True,
     source="NVIDIA H200 SXM datasheet: 1979 with sparsity, halved",
@@ -88,6 +98,7 @@ H200: Final = Gpu(
 RTX_PRO_6000: Final = Gpu(
     name="RTX PRO 6000",
     memory_mib=98304,
+    memory_gb_per_second=1597,
     bf16_tflops=500.0,
     fp8=True,
     source="reported: NVIDIA RTX PRO 6000 Blackwell Server Edition, 1 PFLOPS with sparsity, halved",
@@ -95,6 +106,7 @@ RTX_PRO_6000: Final = Gpu(
 RTX_PRO_4500: Final = Gpu(
     name="RTX PRO 4500",
     memory_mib=32768,
+    memory_gb_per_second=896,
     bf16_tflops=200.0,
     fp8=True,
     source="reported: NVIDIA RTX PRO 4500 Blackwell Server Edition, sparse FP4 rate / 8",

@@ -156,6 +156,15 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
             table.add_row(
                 "router", router.strategy, f"{router.program} {router.policy}: {router.reason}"
             )
+            if router.rendering is not None:
+                table.add_row(
+                    "rendering", f"{router.rendering.value:,.0f}/s at most", router.rendering.reason
+                )
+            table.add_row(
+                "one request",
+                f"{router.request_timeout_seconds:,} s",
+                router.request_timeout_reason,
+            )
     if engine.tenancy is not None:
         table.add_row("tenancy", *_tenancy(engine.tenancy))
     table.add_row(

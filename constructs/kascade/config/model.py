@@ -1062,7 +1062,19 @@ class RouterConfig(Block):
         "session: one replica per session id. roundrobin: in turn.",
     )
     request_timeout_seconds: Whole = Field(
-        default=600, ge=10, le=3600, description="Longest a request may take."
+        default=600,
+        ge=10,
+        le=3600,
+        description="Longest that a streaming client waits for its first token, and from one token "
+        "to the next. What has not streamed by then ends with an error.",
+    )
+    longest_request_seconds: Whole | None = Field(
+        default=None,
+        ge=10,
+        le=86_400,
+        description="Longest that a request may take as a whole, however its tokens flow; engines "
+        "and routers that end let what they took go on for as long. Without it: that wait and the "
+        "longest answer that max_model_len allows.",
     )
     max_payload_mib: Whole = Field(default=16, ge=1, le=512, description="Largest request body.")
 

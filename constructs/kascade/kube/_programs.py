@@ -33,10 +33,11 @@ class Program:
 
     def flag(self, name: str, default: str = "") -> str:
         """Value of an argument ``--name=value``; the last one counts, as in the programs."""
-        found = [
-            word.removeprefix(f"{name}=") for word in self.words if word.startswith(f"{name}=")
-        ]
-        return found[-1] if found else default
+        return ([default, *self.flags(name)])[-1]
+
+    def flags(self, name: str) -> list[str]:
+        """Every value of an argument ``--name=value`` that may be given several times."""
+        return [word.removeprefix(f"{name}=") for word in self.words if word.startswith(f"{name}=")]
 
     def switch(self, name: str) -> bool:
         """Whether an argument without value is there."""

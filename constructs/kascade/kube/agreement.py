@@ -33,6 +33,9 @@ from kascade.kube.engine_program import (
     PROGRAM_VOLUME,
 )
 from kascade.kube.l2.attachment import CACHE_VOLUME
+from kascade.kube.limits import LIMITS_MIDDLEWARE, SCALE_OUT
+from kascade.kube.tenancy import MIDDLEWARE
+from kascade.sizing.routing import RENDERING
 from kascade.sizing.weights import short_hash
 
 _REAP_SECONDS: Final = 120
@@ -46,6 +49,11 @@ _LONGEST_IDLE_SECONDS: Final = 365 * 86_400
 
 _HEARTBEATS: Final = 3
 """LMCache's own rule: a server that forgets an engine sooner loses it between two of them."""
+
+_DEFAULT_POLICY: Final = "cache_aware"
+_DEFAULT_ATTEMPTS: Final = 5
+_DEFAULT_FAILURES: Final = 10
+"""Of vllm-router."""
 
 _DIRECTORY: Final = re.compile(
     r"/(?P<model>[^/]+?)-(?P<weights>[^-/]+)(-(?P<quantization>fp8))?"
@@ -335,7 +343,9 @@ def _rules(serving: Serving) -> Iterator[str]:
         yield f"{name}: {hashing or 'the default hash'} differs in every process without a seed"
     yield from _of_the_end(serving)
     yield from _of_the_gpus(serving)
+    yield from _of_rendering(serving)
     if serving.router is not None:
+        yield from _of_attempts(name, serving.router)
         labels = serving.deployment["spec"]["template"]["metadata"]["labels"]
         for pair in serving.router.after("--selector"):
             key, _, value = pair.partition("=")
@@ -413,6 +423,38 @@ def _of_the_gpus(serving: Serving) -> Iterator[str]:
         yield (
             f"{serving.name}: its LMCache server is not limited to the GPUs in {GPUS_FILE}, so "
             "the servers of a node all take memory of its first GPU"
+        )
+
+
+def _of_rendering(serving: Serving) -> Iterator[str]:
+    """A router that asks for tokens and an engine that refuses fail without a word."""
+    vllm, router, name = serving.vllm, serving.router, serving.name
+    policy = "" if router is None else router.flag("--policy", _DEFAULT_POLICY)
+    opened = vllm.switch(SCALE_OUT)
+    if policy in RENDERING and not opened:
+        yield (
+            f"{name}: the router's policy {policy} asks its engines to render each prompt, and "
+            f"vLLM without {SCALE_OUT} answers 403, so no prefix of a text is ever found"
+        )
+    if opened and policy not in RENDERING:
+        why = f"the router's policy {policy} renders nothing" if policy else "no router asks it"
+        yield f"{name}: vLLM has {SCALE_OUT}, which opens paths, and {why}; leave it out"
+    closing = {LIMITS_MIDDLEWARE, MIDDLEWARE}
+    if opened and not closing & set(vllm.flags("--middleware")):
+        yield (
+            f"{name}: vLLM has {SCALE_OUT} and no --middleware of {' or '.join(sorted(closing))}, "
+            "so whoever may ask the router may also end the requests of others"
+        )
+
+
+def _of_attempts(name: str, router: Program) -> Iterator[str]:
+    attempts = _number(router.flag("--retry-max-retries", str(_DEFAULT_ATTEMPTS)))
+    failures = _number(router.flag("--cb-failure-threshold", str(_DEFAULT_FAILURES)))
+    if failures >= attempts:
+        yield (
+            f"{name}: the router tries a request {attempts} times and stops asking an engine after "
+            f"{failures} failures, so all attempts may go to one that has died; lower "
+            f"--cb-failure-threshold below {attempts}"
         )
 
 

@@ -194,10 +194,11 @@ http {{
     proxy_request_buffering off;
     proxy_next_upstream off;
     proxy_connect_timeout 5s;
-    proxy_send_timeout {seconds}s;
+    proxy_send_timeout {silence}s;
+    # An answer that does not stream is silent until it is whole.
     proxy_read_timeout {seconds}s;
-    client_body_timeout {seconds}s;
-    send_timeout {seconds}s;
+    client_body_timeout {silence}s;
+    send_timeout {silence}s;
 
     location / {{
       return 404 '{{"error":{{"message":"this door leads to {paths}","code":404}}}}';
@@ -229,6 +230,7 @@ def nginx_config(door: DoorPlan) -> str:
         header=door.header,
         tenant=door.tenant,
         seconds=door.request_timeout_seconds,
+        silence=door.silence_seconds,
         health=_HEALTH,
         paths=", ".join(path for _, path in ways),
         locations="".join(_LOCATION.format(path=path, method=method) for method, path in ways),

@@ -13,6 +13,7 @@ from kascade.kube._labels import GPU_RESOURCE, VLLM_PORT
 from kascade.kube._objects import Fields
 from kascade.kube._pods import NO_PRIVILEGES, SHM_MOUNT, http_probe, plain_env, resources
 from kascade.kube.engine_program import HEALTH_ARG, PROGRAM_MOUNT, health_env, pre_stop
+from kascade.kube.limits import LIMITS_MOUNT, limits_args, limits_env
 from kascade.kube.lmcache import SHARED_ENV
 from kascade.kube.tenancy import TENANCY_MOUNT, tenancy_args, tenancy_env
 from kascade.kube.weights import token_env, weights_env, weights_mount, working_directory
@@ -36,7 +37,7 @@ def engine_container(engine: EnginePlan) -> Fields:
         "image": engine.image,
         "command": ["vllm", "serve"],
         "args": serve_args(engine),
-        "env": engine_env(engine),
+        "env": [*plain_env(limits_env(engine)), *engine_env(engine)],
         **working_directory(engine),
         # API and metrics share one port.
         "ports": [{"name": VLLM_PORT, "containerPort": engine.port}],
@@ -51,6 +52,7 @@ def engine_container(engine: EnginePlan) -> Fields:
             SHM_MOUNT,
             weights_mount(engine),
             PROGRAM_MOUNT,
+            LIMITS_MOUNT,
             *([TENANCY_MOUNT] if tenancy is not None else []),
         ],
     }
@@ -85,8 +87,19 @@ def probes(engine: EnginePlan, port: str) -> Fields:
 
 
 def serve_args(engine: EnginePlan) -> list[str]:
-    """Arguments of ``vllm serve``."""
-    return [*model_args(engine), HEALTH_ARG, transfer_arg(engine)]
+    """Arguments of ``vllm serve``.
+
+    The last middleware is the outermost: the one of tenancy is around that of limits, and the
+    one of health, which answers nothing but ``/health``, around both.
+    """
+    tenancy = tenancy_args() if engine.tenancy is not None else []
+    return [
+        *model_args(engine),
+        *limits_args(engine),
+        *tenancy,
+        HEALTH_ARG,
+        transfer_arg(engine),
+    ]
 
 
 def model_args(engine: EnginePlan) -> list[str]:
@@ -118,8 +131,6 @@ def model_args(engine: EnginePlan) -> list[str]:
         args.append(f"--revision={engine.revision}")
     if engine.quantization is not None:
         args.append(f"--quantization={engine.quantization}")
-    if engine.tenancy is not None:
-        args += tenancy_args()
     return args
 
 

@@ -352,6 +352,24 @@ _ROUTER = Row(
             unit=_REQUESTS_PER_SECOND,
             why="Which policy sent how many requests to which replica.",
         ),
+        number(
+            "Prefix unknown",
+            share(
+                f"({rate(m.ROUTER_PREFIX_DECISIONS, where=m.UNKNOWN_PREFIX)} or vector(0))",
+                rate(m.ROUTER_PREFIX_DECISIONS),
+            ),
+            unit=_RATIO,
+            bad_from=0.1,
+            why="Share of prompts whose tokens the router did not learn from every engine in time, "
+            "so that it sent them to the least loaded one. 0 but for retries.",
+        ),
+        chart(
+            "Prefixes",
+            {"{{outcome}}": rate(m.ROUTER_PREFIX_DECISIONS, by="outcome")},
+            unit=_REQUESTS_PER_SECOND,
+            why="prefix_hit: sent where its prefix is. prefix_miss: new. load_imbalance: sent away "
+            "from it, because others are idle. missing_tokens: an engine rendered nothing.",
+        ),
     ),
 )
 

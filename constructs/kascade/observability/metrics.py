@@ -215,6 +215,12 @@ ROUTER_RETRIES_EXHAUSTED = _router("retries_exhausted_total", Kind.COUNTER, "req
 ROUTER_WORKER_HEALTH = _router("worker_health", Kind.GAUGE, "boolean", "worker")
 ROUTER_WORKER_LOAD = _router("worker_load", Kind.GAUGE, "requests", "worker")
 ROUTER_DECISIONS = _router("policy_decisions_total", Kind.COUNTER, "requests", "policy", "worker")
+ROUTER_PREFIX_DECISIONS = _router(
+    "prefix_routing_decisions_total", Kind.COUNTER, "requests", "policy", "stage", "outcome"
+)
+
+UNKNOWN_PREFIX = 'outcome="missing_tokens"'
+"""Of that one: an engine gave no tokens of the prompt, so it went to the least loaded."""
 
 INVENTORY: tuple[Metric, ...] = tuple(v for v in dict(globals()).values() if isinstance(v, Metric))
 

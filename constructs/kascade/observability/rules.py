@@ -14,6 +14,7 @@ from kascade.observability.metrics import (
     REQUESTS_WAITING,
     Component,
 )
+from kascade.observability.router_rules import router_group
 
 WITHOUT_CACHE: Final = "KascadeEngineWithoutCache"
 WITHOUT_TOKENS: Final = "KascadeEngineWithoutTokens"
@@ -34,6 +35,7 @@ def rule_groups(*, cluster_name: str, operated: bool) -> str:
     """
     groups = [
         cache_group(cluster_name=cluster_name),
+        router_group(cluster_name=cluster_name),
         _group("kascade-engines", _without_tokens(cluster_name)),
     ]
     if operated:

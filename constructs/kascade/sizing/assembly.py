@@ -18,6 +18,7 @@ from kascade.catalog.kubernetes import (
 from kascade.catalog.regions import HEALTH_AGENT_ACCOUNTS
 from kascade.config.model import ExistingVpcConfig, ServingConfig, SoftwareUpdatesConfig
 from kascade.sizing import autoscaling, features, host, network, operated
+from kascade.sizing.answers import rendering
 from kascade.sizing.dependencies import dependencies_plan
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.fit import ROUTER_CPU_MILLIS
@@ -115,7 +116,11 @@ def assemble(
         doors=tuple(
             door
             for router in routers.values()
-            for door in doors_of(router, image=draft.image("door"))
+            for door in doors_of(
+                router,
+                image=draft.image("door"),
+                silence_seconds=config.router.request_timeout_seconds,
+            )
         ),
         verifications=tuple(proof for proof in proofs if proof is not None),
         janitors=janitor_plans(draft, engines),
@@ -331,7 +336,11 @@ def _router(draft: Draft, engine: EnginePlan) -> RouterPlan:
             memory_mib=ROUTER_BASE_MIB,
             memory_limit_mib=ROUTER_BASE_MIB + ROUTER_TREE_MIB * engine.replicas,
         ),
-        request_timeout_seconds=draft.config.router.request_timeout_seconds,
+        request_timeout_seconds=int(engine.figures.longest_request.value),
+        request_timeout_reason=engine.figures.longest_request.reason,
+        rendering=rendering(replicas=engine.replicas, max_model_len=engine.max_model_len)
+        if choice.renders
+        else None,
         max_payload_mib=draft.config.router.max_payload_mib,
         max_concurrent_requests=4 * engine.replicas * engine.max_num_seqs,
         tenancy=engine.tenancy,

@@ -6,6 +6,7 @@ from typing import Final
 
 from kascade.catalog.operator import KNOWN_FAULTS
 from kascade.errors import Problem
+from kascade.sizing.answers import warn_of_renders
 from kascade.sizing.figures import figures_of
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.l2 import HASH_ALGORITHM, L2Share, l2_plan
@@ -16,6 +17,7 @@ from kascade.sizing.plan import (
     EnginePlan,
     LMCachePlan,
 )
+from kascade.sizing.routing import CHOICES
 from kascade.sizing.tenancy import tenancy_of
 from kascade.sizing.weights import (
     WEIGHTS_SPARE,
@@ -74,6 +76,9 @@ def plan_engine(
             "replicas, or one more instance, avoid that",
         )
     warn_of_loose_weights(given)
+    renders = model.mode == "deployment" and CHOICES[config.router.strategy].renders
+    if renders:
+        warn_of_renders(given, tokens=gpus.max_model_len)
     figures = figures_of(given, gpus=gpus, ram=ram, l2=l2)
     for tier, tokens, name in (
         ("L1", figures.l1_tokens, "l1"),
@@ -148,6 +153,8 @@ def plan_engine(
         shares_node=shares,
         spread_zones=given.group.zone is None and len(config.zones) > 1,
         tenancy=tenancy_of(model, tenant=given.tenant, payload_mib=config.router.max_payload_mib),
+        renders_for_router=renders,
+        silence_seconds=config.router.request_timeout_seconds,
         lmcache=LMCachePlan(
             port=LMCACHE_PORT,
             http_port=LMCACHE_HTTP_PORT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kascade.sizing import gpu, life, transfer
+from kascade.sizing import answers, gpu, life, transfer
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.l2 import L2Share
 from kascade.sizing.one_replica import GpuSizing, HostSizing
@@ -57,6 +57,8 @@ def figures_of(
         else f"no gain: {compare}"
     )
     l1_tokens = gpu.tokens_in(ram.l1_gib * GIB, bytes_per_token=kv_all, unit_tokens=chunk)
+    answer = answers.longest_answer(given, tokens=gpus.max_model_len, utilization=gpus.utilization)
+    request = answers.longest_request(given, answer=answer)
     l2_bytes = int(l2.capacity_gib * GIB * l2.usable) if l2 is not None else 0
     return EngineFigures(
         weights_per_gpu=Figure(
@@ -110,5 +112,7 @@ def figures_of(
         ),
         cache_context=life.cache_context(given),
         core_silence=life.core_silence(given),
-        drain=life.drain(given),
+        drain=life.drain(request),
+        longest_answer=answer,
+        longest_request=request,
     )

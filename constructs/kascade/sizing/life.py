@@ -31,13 +31,17 @@ STEPS_OF_SILENCE: Final = 10
 takes several times as long."""
 
 
-def drain(given: EngineInput) -> Figure:
-    """Work out how long a pod may answer what it took; an idle one goes after the notice."""
-    longest = given.config.router.request_timeout_seconds
+def drain(longest_request: Figure) -> Figure:
+    """Work out how long a pod may answer what it took; an idle one goes after the notice.
+
+    Args:
+        longest_request: When the router gives a request up.
+    """
+    longest = int(longest_request.value)
     return Figure(
         value=NOTICE_SECONDS + longest,
         unit="s",
-        reason=f"{NOTICE_SECONDS} s until the router has dropped the pod + {longest} s, the "
+        reason=f"{NOTICE_SECONDS} s until the router has dropped the pod + {longest:,} s, the "
         "longest a request may take; an idle pod goes after the first",
     )
 

@@ -653,6 +653,8 @@ class EngineFigures:
     cache_context: Figure
     core_silence: Figure
     drain: Figure
+    longest_answer: Figure
+    longest_request: Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -802,6 +804,8 @@ class EnginePlan:
         operator: None for an engine whose pods are ours.
         spread_zones: True when its group has nodes in several zones.
         tenancy: None where everybody shares everything.
+        renders_for_router: True where its router asks it to turn prompts into tokens.
+        silence_seconds: How long one of its streams may wait for the next token.
     """
 
     name: str
@@ -840,6 +844,8 @@ class EnginePlan:
     shares_node: bool
     spread_zones: bool
     tenancy: TenancyPlan | None
+    renders_for_router: bool
+    silence_seconds: int
     lmcache: LMCachePlan
     figures: EngineFigures
     operator: OperatorPlan | None = None
@@ -860,6 +866,9 @@ class RouterPlan:
         program: Which program serves it.
         policy: That program's own name for it.
         reason: Why this program and policy.
+        request_timeout_seconds: Of a whole request, however its tokens flow: the program knows no
+            limit of silence. Engines have that (``EnginePlan.silence_seconds``).
+        rendering: What it costs that every engine renders each prompt, or None where none does.
         spread_zones: True when the system nodes stand in several zones.
         tenancy: Of the engine behind it.
         client_label: Admits the pods and namespaces that carry it; None where only doors, and the
@@ -882,6 +891,8 @@ class RouterPlan:
     metrics_port: int
     size: ContainerSize
     request_timeout_seconds: int
+    request_timeout_reason: str
+    rendering: Figure | None
     max_payload_mib: int
     max_concurrent_requests: int
     tenancy: TenancyPlan | None
@@ -899,6 +910,7 @@ class DoorPlan:
         posts: Paths that it lets through with POST.
         gets: Paths that it lets through with GET.
         request_timeout_seconds: A little more than the router's, whose answer is the better one.
+        silence_seconds: How long a client may pause in its request, or in taking the answer.
     """
 
     name: str
@@ -916,6 +928,7 @@ class DoorPlan:
     replicas: int
     size: ContainerSize
     request_timeout_seconds: int
+    silence_seconds: int
     max_payload_mib: int
 
 

@@ -81,7 +81,7 @@ def client_label(tenancy: TenancyPlan | None) -> str | None:
     return f"{TENANT_LABEL_PREFIX}{tenant}"
 
 
-def doors_of(router: RouterPlan, *, image: str) -> tuple[DoorPlan, ...]:
+def doors_of(router: RouterPlan, *, image: str, silence_seconds: int) -> tuple[DoorPlan, ...]:
     """Plan the doors of one router: one for each tenant that comes through one."""
     tenancy = router.tenancy
     if tenancy is None or tenancy.header is None:
@@ -105,6 +105,7 @@ def doors_of(router: RouterPlan, *, image: str) -> tuple[DoorPlan, ...]:
                 cpu_millis=DOOR_CPU_MILLIS, memory_mib=DOOR_MIB, memory_limit_mib=DOOR_LIMIT_MIB
             ),
             request_timeout_seconds=router.request_timeout_seconds + DOOR_PATIENCE_SECONDS,
+            silence_seconds=silence_seconds,
             max_payload_mib=router.max_payload_mib,
         )
         for tenant in tenancy.tenants

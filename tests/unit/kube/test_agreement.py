@@ -290,6 +290,33 @@ BROKEN: dict[str, tuple[Change, str]] = {
         flag(VERIFY, "verify", "--router-policy", "round_robin"),
         r"the router's policy is cache_aware by the router and round_robin by verify",
     ),
+    "an engine that does not render": (
+        flag(ENGINE, "vllm", "--enable-scale-out", None),
+        r"policy cache_aware asks its engines to render .* without --enable-scale-out answers 403",
+    ),
+    "an engine that renders for nobody": (
+        all_of(
+            flag(ROUTER, "router", "--policy", "round_robin"),
+            flag(VERIFY, "verify", "--router-policy", "round_robin"),
+        ),
+        r"has --enable-scale-out, which opens paths, and .* policy round_robin renders nothing",
+    ),
+    "paths left open": (
+        flag(ENGINE, "vllm", "--middleware", None),
+        r"no --middleware of kascade_limits\.Limits or kascade_tenancy\.TenantSalt",
+    ),
+    "a breaker that opens too late": (
+        flag(ROUTER, "router", "--cb-failure-threshold", "5"),
+        r"tries a request 5 times and stops asking an engine after 5 failures",
+    ),
+    "the router's own breaker": (
+        flag(ROUTER, "router", "--cb-failure-threshold", None),
+        r"after 10 failures, so all attempts may go to one that has died; lower .* below 5",
+    ),
+    "too few attempts": (
+        flag(ROUTER, "router", "--retry-max-retries", "2"),
+        r"tries a request 2 times and stops asking an engine after 2 failures",
+    ),
     "shared memory": (
         field(
             ENGINE,

@@ -341,12 +341,8 @@ def test_engine_without_l2(default_plan: ServingPlan, engine: EnginePlan, render
     spec = pod(find(chart, "Deployment", engine.name))
     names = [item["name"] for item in spec["initContainers"]]
     assert names == ["check-gpu", "check-cache-gpu", "lmcache"]
-    assert {volume["name"] for volume in spec["volumes"]} == {
-        "shm",
-        "weights",
-        "programs",
-        "cache-module",
-    }
+    volumes = {volume["name"] for volume in spec["volumes"]}
+    assert volumes == {"shm", "weights", "programs", "cache-module", "limits"}
     assert "--l2-adapter" not in flags(container(spec, "lmcache")["args"])
 
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kascade.observability.cache_rules import UNOPENED, UNREGISTERED
+from kascade.observability.router_rules import WITHOUT_PREFIX
 from kascade.observability.rules import WITHOUT_CACHE, WITHOUT_TOKENS, rule_groups
 from kascade.observability.scrape import scrape_configuration
 from kascade.sizing.plan import Namespaces, ObservabilityPlan
@@ -59,6 +60,16 @@ def test_without_the_operator_nothing_is_different(
 ) -> None:
     text = scrape_configuration(plan, cluster_name="demo", namespaces=namespaces)
     assert "label_app" not in text
+
+
+def rules_of(text: str) -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+
+
+def test_the_operators_rule_is_for_its_own_engines() -> None:
+    names = [rule["alert"] for rule in rules_of(rule_groups(cluster_name="demo", operated=False))]
+    assert WITHOUT_CACHE not in names
+    assert WITHOUT_PREFIX in names
 
 
 def up(job: str, pod: str, values: str, model: str = "qwen") -> dict[str, str]:
@@ -184,4 +195,4 @@ def test_it_fires_where_requests_get_no_token(case: str, tmp_path: Path) -> None
 def test_without_the_operator_no_rule_speaks_of_it() -> None:
     groups = yaml.safe_load(rule_groups(cluster_name="demo", operated=False))["groups"]
     alerts = {rule["alert"] for group in groups for rule in group["rules"]}
-    assert alerts == {UNREGISTERED, UNOPENED, WITHOUT_TOKENS}
+    assert alerts == {UNREGISTERED, UNOPENED, WITHOUT_TOKENS, WITHOUT_PREFIX}
