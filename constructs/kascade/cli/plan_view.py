@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kascade.catalog.endpoints import CLOSED_ENDPOINTS, GRAFANA_ENDPOINTS
-from kascade.sizing.plan import ContainerSize, EnginePlan, Figure, ServingPlan, TenancyPlan
+from kascade.sizing.plan import ContainerSize, EnginePlan, Figure, Price, ServingPlan, TenancyPlan
 from kascade.units import GIB, MIB, counted, format_bytes, format_count, mib_to_gib
 
 _PLAIN_WIDTH = 150
@@ -61,7 +61,7 @@ def _parts(plan: ServingPlan, source: str) -> Iterator[RenderableType]:
     yield ""
     yield Text("Cost", style="bold")
     cost = plan.usd_per_hour
-    yield _indented(Text(f"{cost.value:,.2f} USD/h = {cost.reason}"))
+    yield _indented(Text(f"{_usd(cost)} = {cost.reason}"))
     if plan.warnings:
         yield ""
         yield Text("Worth a look", style="bold yellow")
@@ -121,6 +121,9 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
             _size(figures.kv_per_token_per_gpu),
             figures.kv_per_token_per_gpu.reason,
         )
+        table.add_row(
+            "stored / token", _size(figures.stored_per_token), figures.stored_per_token.reason
+        )
     table.add_row(
         "longest request",
         f"{engine.max_model_len:,} tokens",
@@ -150,9 +153,7 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
             )
     if engine.tenancy is not None:
         table.add_row("tenancy", *_tenancy(engine.tenancy))
-    table.add_row(
-        "cost / replica", f"{figures.usd_per_hour.value:,.2f} USD/h", figures.usd_per_hour.reason
-    )
+    table.add_row("cost / replica", _usd(figures.usd_per_hour), figures.usd_per_hour.reason)
     return table
 
 
@@ -200,7 +201,7 @@ def _nodes(plan: ServingPlan) -> Table:
             format_bytes(group.nvme_bytes),
             format_bytes(group.l2_gib * GIB),
             f"{len(group.daemonset_pods)} + {group.engines_per_node} of {limit} pods",
-            f"{group.usd_per_hour.value:g}",
+            "unknown" if group.usd_per_hour.value is None else f"{group.usd_per_hour.value:g}",
         )
     system = plan.cluster.system_group
     table.add_row("system", system.instance_type, str(system.count), "", "", "", "", "", "")
@@ -238,6 +239,10 @@ def _endpoints(plan: ServingPlan) -> Table:
 
 def _size(figure: Figure) -> str:
     return format_bytes(figure.value)
+
+
+def _usd(price: Price) -> str:
+    return "unknown" if price.value is None else f"{price.value:,.2f} USD/h"
 
 
 def _mib(size: ContainerSize) -> str:

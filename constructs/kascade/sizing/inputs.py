@@ -14,7 +14,7 @@ from kascade.config.model import (
 from kascade.errors import ConfigPath, Problem
 from kascade.sizing.nodes import Packing
 from kascade.sizing.plan import (
-    Figure,
+    Price,
 )
 
 
@@ -39,7 +39,7 @@ class EngineInput:
     packing: Packing
     config: ServingConfig
     image: str
-    usd_per_hour: Figure
+    usd_per_hour: Price
     tenant: str | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)

@@ -27,6 +27,18 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """A price with its unit and where it comes from; None where nobody knows it.
+
+    What adds prices up is unknown as soon as one of them is.
+    """
+
+    value: float | None
+    unit: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Namespaces:
     """Kubernetes namespaces of one deployment.
 
@@ -220,7 +232,7 @@ class InstanceGroupPlan:
     deep_health_checks: tuple[str, ...]
     daemonset_pods: tuple[str, ...]
     engines_per_node: int
-    usd_per_hour: Figure
+    usd_per_hour: Price
     allocatable_ram: Figure
     l2_gib: int
     other_types: tuple[str, ...] = ()
@@ -629,6 +641,7 @@ class EngineFigures:
     weights_per_gpu: Figure
     kv_per_token: Figure
     kv_per_token_per_gpu: Figure
+    stored_per_token: Figure
     l0_tokens: Figure
     l1_size: Figure
     l1_tokens: Figure
@@ -637,7 +650,7 @@ class EngineFigures:
     l2_load_rate: Figure | None
     break_even_tokens: Figure | None
     break_even_reason: str
-    usd_per_hour: Figure
+    usd_per_hour: Price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1063,7 +1076,7 @@ class ServingPlan:
     janitors: tuple[JanitorPlan, ...]
     observability: ObservabilityPlan | None
     tiers: tuple[TierSummary, ...]
-    usd_per_hour: Figure
+    usd_per_hour: Price
     warnings: tuple[Problem, ...]
     admission: AdmissionPlan | None = None
     on_delete: str = "retain"

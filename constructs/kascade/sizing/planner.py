@@ -166,7 +166,7 @@ def _inputs(draft: Draft, groups: Mapping[str, Group]) -> list[EngineInput]:
                 packing=group.packing,
                 config=draft.config,
                 image=draft.image("engine"),
-                usd_per_hour=group.usd_per_hour,
+                usd_per_hour=group.price_in(draft.config.region),
                 tenant=tenant,
             )
             for name, tenant in zip(model.engine_names, tenants, strict=True)
