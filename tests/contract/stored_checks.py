@@ -4,10 +4,11 @@ Runs in the engine environment (`make engine-env`), which holds nothing of ours:
 
     .venv-engine/bin/python -m tests.contract.stored_checks < job.json > results.json
 
-A job maps names to {"shape": fields of a config.json, "tp": GPUs, "kv_cache_dtype": "auto" or
-"fp8", "chunk": tokens}. A result is what each worker of vLLM makes of it: which of them write, and
-how large the object is that one of them writes. vLLM's own configuration says whether a model is
-MLA and how its heads are divided; no engine is started, and no GPU or weights are used.
+A job is {"stored": {...}, "gpus": {NAME: MiB}}. `stored` maps names to {"shape": fields of a
+config.json, "tp": GPUs, "kv_cache_dtype": "auto" or "fp8", "chunk": tokens}; the answer is how many
+of vLLM's workers write, and how large the object is that one of them writes. Of a GPU the answer is
+vLLM's own tokens of a pass and requests of a batch. vLLM's own configuration says whether a model
+is MLA and how its heads are divided; no engine is started, and no GPU or weights are used.
 """
 
 import contextlib
@@ -75,12 +76,31 @@ def object_bytes(config: Any, *, chunk: int) -> int:
     return aesgcm._plaintext_bytes(layout)
 
 
+def batch_defaults(name: str, mib: int) -> list[int]:
+    """Return vLLM's tokens and requests for its API server on a GPU of that name and memory."""
+    from unittest.mock import Mock, patch
+
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.usage.usage_lib import UsageContext
+
+    platform = Mock()
+    platform.get_device_total_memory.return_value = mib * 1024**2
+    platform.get_device_name.return_value = f"NVIDIA {name}"
+    platform.is_tpu.return_value = platform.is_cpu.return_value = False
+    with patch("vllm.engine.arg_utils.current_platform", platform):
+        found = EngineArgs.get_batch_defaults(1)
+    return [by_use[UsageContext.OPENAI_API_SERVER] for by_use in found]
+
+
 def main() -> None:
     """Read the job, print the results and nothing else."""
-    job, results = json.load(sys.stdin), {}
+    job = json.load(sys.stdin)
+    results: dict[str, Any] = {"stored": {}, "gpus": {}}
     with contextlib.redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as scratch:
-        for number, (name, one) in enumerate(job.items()):
-            results[name] = stored(one, Path(scratch, str(number)))
+        for number, (name, one) in enumerate(job["stored"].items()):
+            results["stored"][name] = stored(one, Path(scratch, str(number)))
+        for name, mib in job["gpus"].items():
+            results["gpus"][name] = batch_defaults(name, mib)
     print(json.dumps(results, indent=1))
 
 

@@ -1,4 +1,7 @@
-"""What LMCache stores of a token, by LMCache's own code: one row for each model and TP."""
+"""What LMCache stores of a token, by LMCache's own code: one row for each model and TP.
+
+And vLLM's own batch sizes for each GPU, which the same process is asked for.
+"""
 
 import json
 import subprocess
@@ -6,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from kascade.catalog.gpus import GPUS
 from kascade.catalog.models import MODELS, ModelFacts
 from kascade.sizing import gpu
+from kascade.sizing.batch import vllm_defaults
 from tests.contract.test_engine_arguments import PYTHON, ROOT
 
 CHUNK = 256
@@ -72,34 +77,41 @@ def job(hub_id: str, tp: int, dtype: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def stored() -> dict[str, Any]:
+def answers() -> dict[str, Any]:
     """Ask once for all rows; models of one shape are one question."""
     assert PYTHON.exists(), "run `make engine-env`"
     wanted = {json.dumps(job(*row), sort_keys=True): job(*row) for row in ROWS}
     ran = subprocess.run(
         [str(PYTHON), "-m", "tests.contract.stored_checks"],
         cwd=ROOT,
-        input=json.dumps(wanted),
+        input=json.dumps(
+            {"stored": wanted, "gpus": {name: kind.memory_mib for name, kind in GPUS.items()}}
+        ),
         check=False,
         capture_output=True,
         text=True,
     )
     assert ran.returncode == 0, ran.stderr
-    answers: dict[str, Any] = json.loads(ran.stdout)
-    return answers
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
 
 
 @pytest.mark.parametrize(("hub_id", "tp", "dtype"), ROWS)
 def test_the_plan_counts_what_lmcache_stores(
-    stored: dict[str, Any], hub_id: str, tp: int, dtype: str
+    answers: dict[str, Any], hub_id: str, tp: int, dtype: str
 ) -> None:
     """Within 2 %, and to the byte as long as LMCache adds nothing of its own."""
     facts = MODELS[hub_id]
-    answer = stored[json.dumps(job(hub_id, tp, dtype), sort_keys=True)]
+    answer = answers["stored"][json.dumps(job(hub_id, tp, dtype), sort_keys=True)]
     assert answer["mla"] == (facts.mla is not None)
     assert answer["writers"] == gpu.storing_gpus(facts, tp)
     planned = gpu.stored_bytes_per_token(facts, kv_cache_dtype=dtype, tensor_parallel=tp)
     assert planned == pytest.approx(answer["bytes_per_token"], rel=0.02)
+
+
+@pytest.mark.parametrize("name", sorted(GPUS))
+def test_batch_defaults_are_vllms_own(answers: dict[str, Any], name: str) -> None:
+    assert list(vllm_defaults(GPUS[name])[:2]) == answers["gpus"][name]
 
 
 def test_some_row_has_fewer_kv_heads_than_gpus_and_some_is_latent() -> None:

@@ -132,6 +132,13 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
     table.add_row(
         "prefill", f"{figures.prefill_rate.value:,.0f} tok/s", figures.prefill_rate.reason
     )
+    table.add_row(
+        "one pass",
+        f"{engine.max_batched_tokens:,} tokens",
+        f"{figures.batched_tokens.reason}; {figures.full_pass.value:.2f} s "
+        f"{figures.full_pass.reason}",
+    )
+    table.add_row("one batch", f"{engine.max_num_seqs:,} requests", figures.num_seqs.reason)
     _add_l2_rows(table, engine)
     table.add_row("L1 / replica", _size(figures.l1_size), figures.l1_size.reason)
     table.add_row(

@@ -18,6 +18,7 @@ from kascade.catalog.kubernetes import (
 from kascade.catalog.regions import HEALTH_AGENT_ACCOUNTS
 from kascade.config.model import ExistingVpcConfig, ServingConfig, SoftwareUpdatesConfig
 from kascade.sizing import autoscaling, features, host, network, operated
+from kascade.sizing.batch import requests_at_once
 from kascade.sizing.dependencies import dependencies_plan
 from kascade.sizing.draft import Draft, Group, elsewhere
 from kascade.sizing.fit import ROUTER_CPU_MILLIS
@@ -323,7 +324,9 @@ def _router(draft: Draft, engine: EnginePlan) -> RouterPlan:
         ),
         request_timeout_seconds=draft.config.router.request_timeout_seconds,
         max_payload_mib=draft.config.router.max_payload_mib,
-        max_concurrent_requests=4 * engine.replicas * engine.max_num_seqs,
+        max_concurrent_requests=requests_at_once(
+            replicas=engine.replicas, seqs=engine.max_num_seqs
+        ),
         tenancy=engine.tenancy,
         client_label=client_label(engine.tenancy),
     )

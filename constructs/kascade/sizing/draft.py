@@ -116,6 +116,11 @@ class Draft:
             return None
         return l2.janitor
 
+    @property
+    def has_remedies(self) -> bool:
+        """True when some advice has to be tried."""
+        return any(one.remedies for one in (*self.problems, *self.warnings))
+
     def image(self, role: str) -> str:
         """Return the image of a role: the configured one, else the catalog's."""
         chosen: str | None = getattr(self.config.images, role)

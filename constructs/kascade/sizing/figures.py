@@ -107,6 +107,16 @@ def figures_of(
             f"{transfer.MODEL_FLOPS_UTILIZATION:g} assumed / (2 x "
             f"{format_count(facts.active_parameters)} parameters)",
         ),
+        batched_tokens=Figure(
+            value=gpus.batch.tokens, unit="tokens", reason=gpus.batch.tokens_reason
+        ),
+        num_seqs=Figure(value=gpus.batch.seqs, unit="requests", reason=gpus.batch.seqs_reason),
+        full_pass=Figure(
+            value=round(gpus.batch.tokens / prefill, 3),
+            unit="s",
+            reason=f"how long decoding waits for a pass of {gpus.batch.tokens:,} tokens of "
+            f"prompts, at {prefill:,.0f} tokens/s",
+        ),
         l2_load_rate=Figure(value=round(load), unit="bytes/s", reason=rate.reason)
         if l2 is not None
         else None,

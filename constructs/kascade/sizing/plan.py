@@ -647,6 +647,9 @@ class EngineFigures:
     l1_tokens: Figure
     l2_tokens: Figure
     prefill_rate: Figure
+    batched_tokens: Figure
+    num_seqs: Figure
+    full_pass: Figure
     l2_load_rate: Figure | None
     break_even_tokens: Figure | None
     break_even_reason: str
