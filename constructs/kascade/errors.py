@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 EXIT_INVALID: Final = 2
 """Exit code for input that cannot be used; argparse uses the same."""
@@ -37,6 +37,19 @@ def unwritable(error: OSError) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """A change that may cure a problem; it is advised only after a plan has shown that it does.
+
+    Attributes:
+        words: The change as advice: "set models[0].tensor_parallel to 4".
+        change: Makes the changed configuration of the one that has the problem.
+    """
+
+    words: str
+    change: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One mistake in a configuration.
 
@@ -47,12 +60,17 @@ class Problem:
             problem may be a mere consequence and is left out of the report.
         line: Line in the file, counted from 1, or None where no file is known and 0
             where it is in another file, which the message names.
+        remedies: What to try, the best first, in families of which one member is enough. What
+            works is added to the message.
+        code: Names the problem where its remedies are tried: it must be gone then.
     """
 
     path: ConfigPath
     message: str
     also_reads: tuple[ConfigPath, ...] = ()
     line: int | None = None
+    remedies: tuple[tuple[Remedy, ...], ...] = field(default=(), compare=False, repr=False)
+    code: str = ""
 
     def __str__(self) -> str:
         """Write ``line N: path: message``."""

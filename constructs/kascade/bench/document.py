@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final
 
 from kascade.bench.load import Sample
@@ -110,7 +111,7 @@ def _missing(run: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a comparison needs and the document lacks, or has as another type."""
     yield from _lacks(run, _RUN_FIELDS, "")
     if run["cost"] is not None:
-        yield from _lacks(run, {"cost.usd_per_million_tokens": _NUMBER}, "")
+        yield from _lacks(run, {"cost.usd_per_million_tokens": (*_NUMBER, NoneType)}, "")
     for number, phase in enumerate(run["phases"]):
         place = f"phases[{number}]"
         yield from _lacks(phase, _PHASE_FIELDS, f"{place}.")

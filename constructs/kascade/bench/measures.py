@@ -122,7 +122,7 @@ def summarize(samples: Sequence[Sample], objective: Objective) -> Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What the measured rates cost at the plan's prices.
+    """What the measured rates cost at the plan's prices; None where a price is unknown.
 
     Attributes:
         engine_usd_per_hour: All replicas of this engine.
@@ -133,21 +133,22 @@ class Cost:
         caveat: What the figure may not be used for, or None.
     """
 
-    engine_usd_per_hour: float
-    deployment_usd_per_hour: float
+    engine_usd_per_hour: float | None
+    deployment_usd_per_hour: float | None
     usd_per_million_tokens: float | None
     usd_per_million_output_tokens: float | None
     price: str
     caveat: str | None
 
 
-def usd_per_million(usd_per_hour: float, tokens_per_second: float) -> float | None:
-    """Return the price of a million tokens; None where none flowed.
+def usd_per_million(usd_per_hour: float | None, tokens_per_second: float) -> float | None:
+    """Return the price of a million tokens; None where none flowed or the price is unknown.
 
     >>> usd_per_million(3.6, 1000.0)
     1.0
+    >>> usd_per_million(None, 1000.0)
     """
-    if tokens_per_second <= 0:
+    if usd_per_hour is None or tokens_per_second <= 0:
         return None
     return round(usd_per_hour / (tokens_per_second * _SECONDS_PER_HOUR) * _MILLION, 6)
 

@@ -157,13 +157,14 @@ def _cost(result: Result) -> list[str]:
     cost = result.cost
     if cost is None:
         return []
+    none = "unknown" if cost.engine_usd_per_hour is None else "none flowed"
     rows = [
-        [label, "none flowed" if value is None else f"{value:,.4g}"]
-        for label, value in (
-            ("USD a million tokens, input and output", cost.usd_per_million_tokens),
-            ("USD a million output tokens", cost.usd_per_million_output_tokens),
-            ("USD/h, the measured replicas", cost.engine_usd_per_hour),
-            ("USD/h, the whole deployment as planned", cost.deployment_usd_per_hour),
+        [label, missing if value is None else f"{value:,.4g}"]
+        for label, value, missing in (
+            ("USD a million tokens, input and output", cost.usd_per_million_tokens, none),
+            ("USD a million output tokens", cost.usd_per_million_output_tokens, none),
+            ("USD/h, the measured replicas", cost.engine_usd_per_hour, "unknown"),
+            ("USD/h, the whole deployment as planned", cost.deployment_usd_per_hour, "unknown"),
         )
     ]
     parts = ["<h2>Cost</h2>", table(["what", "value"], rows)]

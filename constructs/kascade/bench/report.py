@@ -33,7 +33,9 @@ def summary_lines(result: Result) -> Iterator[str]:
             yield f"      {phase.summary.failed} failed, the first: {reason}"
     for name, reason in sorted(result.skipped.items()):
         yield f"{NAMES[name]:4}  left out: {reason}"
-    if result.cost is not None and result.cost.usd_per_million_tokens is not None:
+    if result.cost is not None and result.cost.engine_usd_per_hour is None:
+        yield f"cost  unknown: {result.cost.price}"
+    elif result.cost is not None and result.cost.usd_per_million_tokens is not None:
         cost = result.cost
         yield (
             f"cost  {cost.usd_per_million_tokens:.4g} USD a million tokens in and out, at "

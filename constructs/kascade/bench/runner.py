@@ -141,7 +141,9 @@ def _described(settings: Settings, system: System, workload: Workload) -> dict[s
 
 def _cost(settings: Settings, load: Summary) -> Cost:
     engine, replicas = settings.engine, len(settings.target.replicas)
-    hourly = engine.figures.usd_per_hour.value * replicas
+    each, whole = engine.figures.usd_per_hour.value, settings.plan.usd_per_hour.value
+    hourly = None if each is None else round(each * replicas, 6)
+    price = "an unknown price" if each is None else f"{each:g} USD/h"
     caveat = None
     if not settings.wish.planned_hardware:
         caveat = (
@@ -150,11 +152,11 @@ def _cost(settings: Settings, load: Summary) -> Cost:
         )
     tokens = load.input_tokens_per_second + load.output_tokens_per_second
     return Cost(
-        engine_usd_per_hour=round(hourly, 6),
-        deployment_usd_per_hour=round(settings.plan.usd_per_hour.value, 6),
+        engine_usd_per_hour=hourly,
+        deployment_usd_per_hour=None if whole is None else round(whole, 6),
         usd_per_million_tokens=usd_per_million(hourly, tokens),
         usd_per_million_output_tokens=usd_per_million(hourly, load.output_tokens_per_second),
-        price=f"{replicas} x {engine.figures.usd_per_hour.value:g} USD/h for a replica of "
+        price=f"{replicas} x {price} for a replica of "
         f"{engine.name} ({engine.figures.usd_per_hour.reason})",
         caveat=caveat,
     )

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kascade.catalog.endpoints import CLOSED_ENDPOINTS, GRAFANA_ENDPOINTS
-from kascade.sizing.plan import ContainerSize, EnginePlan, Figure, ServingPlan, TenancyPlan
+from kascade.sizing.plan import ContainerSize, EnginePlan, Figure, Price, ServingPlan, TenancyPlan
 from kascade.units import GIB, MIB, counted, format_bytes, format_count, mib_to_gib
 
 _PLAIN_WIDTH = 150
@@ -65,7 +65,7 @@ def _parts(plan: ServingPlan, source: str) -> Iterator[RenderableType]:
     yield ""
     yield Text("Cost", style="bold")
     cost = plan.usd_per_hour
-    yield _indented(Text(f"{cost.value:,.2f} USD/h = {cost.reason}"))
+    yield _indented(Text(f"{_usd(cost)} = {cost.reason}"))
     if plan.warnings:
         yield ""
         yield Text("Worth a look", style="bold yellow")
@@ -125,6 +125,9 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
             _size(figures.kv_per_token_per_gpu),
             figures.kv_per_token_per_gpu.reason,
         )
+        table.add_row(
+            "stored / token", _size(figures.stored_per_token), figures.stored_per_token.reason
+        )
     table.add_row(
         "longest request",
         f"{engine.max_model_len:,} tokens",
@@ -133,6 +136,13 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
     table.add_row(
         "prefill", f"{figures.prefill_rate.value:,.0f} tok/s", figures.prefill_rate.reason
     )
+    table.add_row(
+        "one pass",
+        f"{engine.max_batched_tokens:,} tokens",
+        f"{figures.batched_tokens.reason}; {figures.full_pass.value:.2f} s "
+        f"{figures.full_pass.reason}",
+    )
+    table.add_row("one batch", f"{engine.max_num_seqs:,} requests", figures.num_seqs.reason)
     _add_l2_rows(table, engine)
     table.add_row("L1 / replica", _size(figures.l1_size), figures.l1_size.reason)
     table.add_row(
@@ -167,9 +177,7 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
             )
     if engine.tenancy is not None:
         table.add_row("tenancy", *_tenancy(engine.tenancy))
-    table.add_row(
-        "cost / replica", f"{figures.usd_per_hour.value:,.2f} USD/h", figures.usd_per_hour.reason
-    )
+    table.add_row("cost / replica", _usd(figures.usd_per_hour), figures.usd_per_hour.reason)
     return table
 
 
@@ -217,7 +225,7 @@ def _nodes(plan: ServingPlan) -> Table:
             format_bytes(group.nvme_bytes),
             format_bytes(group.l2_gib * GIB),
             f"{len(group.daemonset_pods)} + {group.engines_per_node} of {limit} pods",
-            f"{group.usd_per_hour.value:g}",
+            "unknown" if group.usd_per_hour.value is None else f"{group.usd_per_hour.value:g}",
         )
     system = plan.cluster.system_group
     table.add_row("system", system.instance_type, str(system.count), "", "", "", "", "", "")
@@ -255,6 +263,10 @@ def _endpoints(plan: ServingPlan) -> Table:
 
 def _size(figure: Figure) -> str:
     return format_bytes(figure.value)
+
+
+def _usd(price: Price) -> str:
+    return "unknown" if price.value is None else f"{price.value:,.2f} USD/h"
 
 
 def _mib(size: ContainerSize) -> str:

@@ -874,11 +874,20 @@ class ModelConfig(Block):
         description="Share of GPU memory that vLLM may use. Without it: 0.92, less where the "
         "LMCache server's own GPU context needs more room.",
     )
-    max_num_seqs: Whole = Field(
-        default=64, ge=1, le=4096, description="Requests in one batch at most."
+    max_num_seqs: Whole | None = Field(
+        default=None,
+        ge=1,
+        le=4096,
+        description="Requests in one batch at most. Without it: vLLM's own default for the GPU, "
+        "256 below 70 GiB and on an A100, 1024 above.",
     )
-    max_batched_tokens: Whole = Field(
-        default=8192, ge=256, le=131072, description="Tokens in one forward pass at most."
+    max_batched_tokens: Whole | None = Field(
+        default=None,
+        ge=256,
+        le=131072,
+        description="Tokens in one forward pass at most; while one of that size runs, nothing "
+        "decodes. Without it: vLLM's own default for the GPU, 2048 below 70 GiB and on an A100, "
+        "8192 above.",
     )
     huggingface_token_secret: SecretName | None = Field(
         default=None,

@@ -30,6 +30,7 @@ def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
     """Note what deserves a look; refuse programs that were never run together."""
     for group in groups.values():
         _of_offers(draft, group)
+        _of_price(draft, group)
         _of_spot(draft, group)
         _of_few_cpus(draft, group)
         idle = sum(group.packing.free_gpus)
@@ -136,6 +137,18 @@ def _of_offers(draft: Draft, group: Group) -> None:
                     "team before you deploy",
                 )
             )
+
+
+def _of_price(draft: Draft, group: Group) -> None:
+    price = group.price_in(draft.config.region)
+    if price.value is None and group.config.count and draft.config.hyperpod.existing is None:
+        draft.warnings.append(
+            Problem(
+                path=("instance_groups", group.index, "usd_per_hour"),
+                message=f"no public price of {group.instance.name} is known, so what it and the "
+                "deployment cost is unknown; give what you pay for one instance",
+            )
+        )
 
 
 def _of_spot(draft: Draft, group: Group) -> None:

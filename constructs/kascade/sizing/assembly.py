@@ -19,8 +19,9 @@ from kascade.catalog.regions import HEALTH_AGENT_ACCOUNTS
 from kascade.config.model import ExistingVpcConfig, ServingConfig, SoftwareUpdatesConfig
 from kascade.sizing import autoscaling, features, host, network, operated
 from kascade.sizing.answers import rendering
+from kascade.sizing.batch import requests_at_once
 from kascade.sizing.dependencies import dependencies_plan
-from kascade.sizing.draft import Draft, Group
+from kascade.sizing.draft import Draft, Group, elsewhere
 from kascade.sizing.fit import ROUTER_CPU_MILLIS
 from kascade.sizing.l2 import HOST_SHARED_MEMORY
 from kascade.sizing.plan import (
@@ -40,6 +41,7 @@ from kascade.sizing.plan import (
     NetworkPlan,
     ObservabilityPlan,
     PlatformPlan,
+    Price,
     RouterPlan,
     ServingPlan,
     SoftwareUpdatesPlan,
@@ -294,7 +296,7 @@ def _group(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -> Inst
         deep_health_checks=config.deep_health_checks,
         daemonset_pods=tuple(daemon.name for daemon in carried),
         engines_per_node=group.packing.engines_per_node,
-        usd_per_hour=group.usd_per_hour,
+        usd_per_hour=group.price_in(draft.config.region),
         allocatable_ram=Figure(
             value=instance.allocatable_ram_mib,
             unit="MiB",
@@ -342,7 +344,9 @@ def _router(draft: Draft, engine: EnginePlan) -> RouterPlan:
         if choice.renders
         else None,
         max_payload_mib=draft.config.router.max_payload_mib,
-        max_concurrent_requests=4 * engine.replicas * engine.max_num_seqs,
+        max_concurrent_requests=requests_at_once(
+            replicas=engine.replicas, seqs=engine.max_num_seqs
+        ),
         tenancy=engine.tenancy,
         client_label=client_label(engine.tenancy),
     )
@@ -368,15 +372,15 @@ def _observability(draft: Draft) -> ObservabilityPlan | None:
     )
 
 
-def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Figure:
+def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Price:
     system = draft.config.kubernetes.system_group
     # What is somebody's is paid for already, at prices that its owner knows.
     theirs = draft.config.hyperpod.existing is not None
-    parts = [
+    parts: list[tuple[int, str, float | None, str]] = [
         (
             group.config.count,
             group.instance.name,
-            group.usd_per_hour.value,
+            group.price_in(draft.config.region).value,
             " (spot priced as on demand)" if group.config.capacity.kind == "spot" else "",
         )
         for group in groups.values()
@@ -389,8 +393,13 @@ def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Figure:
     if draft.config.kubernetes.existing is None:
         extended = support_of(draft.config.kubernetes.version) == "extended"
         eks = EKS_EXTENDED_USD_PER_HOUR if extended else EKS_USD_PER_HOUR
-    total = sum(count * price for count, _, price, _ in parts) + eks
-    words = [f"{count} x {kind} at {price:g}{note}" for count, kind, price, note in parts]
+    known = [count * price for count, _, price, _ in parts if price is not None]
+    total = sum(known) + eks
+    unknown = [kind for count, kind, price, _ in parts if price is None and count]
+    words = [
+        f"{count} x {kind} at {'an unknown price' if price is None else format(price, 'g')}{note}"
+        for count, kind, price, note in parts
+    ]
     if draft.config.hyperpod.autoscaling is not None:
         words = [*(f"up to {word}" for word in words[:-1]), words[-1]]
     words += [f"EKS at {eks:.2f}"] if eks else []
@@ -399,11 +408,14 @@ def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Figure:
     without += ["NAT", "endpoints", "EBS", "logs", "metrics"]
     if features.operated(draft.config):
         without += ["load balancers", "the SageMaker endpoint"]
-    return Figure(
-        value=round(total, 2),
+    prices = (
+        f"EC2 on-demand prices of {PRICE_REGION}{elsewhere(draft.config.region)} unless configured"
+    )
+    return Price(
+        value=None if unknown else round(total, 2),
         unit="USD/h",
-        reason=f"{', '.join(words)}; EC2 on-demand prices of {PRICE_REGION} unless configured. "
-        f"Not in it: {', '.join(without)}",
+        reason=f"{', '.join(words)}; {prices}. Not in it: {', '.join(without)}"
+        + (f". The rest is {total:,.2f}" if unknown else ""),
     )
 
 

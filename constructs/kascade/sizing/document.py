@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from kascade.sizing.plan import Figure, ServingPlan
+from kascade.sizing.plan import Figure, Price, ServingPlan
 
 
-def plan_document(plan: ServingPlan | Figure) -> dict[str, object]:
+def plan_document(plan: ServingPlan | Figure | Price) -> dict[str, object]:
     """The plan as plain dicts, lists and scalars.
 
     >>> plan_document(Figure(value=1, unit="GiB", reason="because"))

@@ -23,8 +23,8 @@ from kascade.sizing import pool
 from kascade.sizing.instances import in_common
 from kascade.sizing.nodes import Packing, pack
 from kascade.sizing.plan import (
-    Figure,
     Namespaces,
+    Price,
 )
 
 
@@ -44,25 +44,34 @@ class Group:
     packing: Packing = field(default_factory=lambda: pack((), nodes=0, gpus_per_node=0))
     capacity_gib: int = 0
 
-    @property
-    def usd_per_hour(self) -> Figure:
-        """Price of one instance."""
+    def price_in(self, region: str) -> Price:
+        """Price of one instance in a region."""
         if self.config.usd_per_hour is not None:
-            return Figure(value=self.config.usd_per_hour, unit="USD/h", reason="as configured")
+            return Price(value=self.config.usd_per_hour, unit="USD/h", reason="as configured")
         price = self.instance.usd_per_hour
         dearest = f"the dearest of {self.instance.name}: " if len(self.types) > 1 else ""
         if price is None:
-            return Figure(
-                value=0.0,
+            return Price(
+                value=None,
                 unit="USD/h",
-                reason="no public price known; set usd_per_hour in the group",
+                reason=f"unknown: no public price of {self.instance.name} is known; set "
+                "usd_per_hour in the group",
             )
-        return Figure(
+        return Price(
             value=price,
             unit="USD/h",
-            reason=f"{dearest}EC2 on demand, {PRICE_REGION}, {PRICE_DATE}; HyperPod's own price "
-            "may be 15 to 40 % higher",
+            reason=f"{dearest}EC2 on demand, {PRICE_REGION}{elsewhere(region)}, {PRICE_DATE}; "
+            "HyperPod's own price may be 15 to 40 % higher",
         )
+
+
+def elsewhere(region: str) -> str:
+    """Say that the catalog's prices are another region's.
+
+    >>> elsewhere("us-east-1"), elsewhere("eu-west-1")
+    ('', ' (that of eu-west-1 is not known here)')
+    """
+    return "" if region == PRICE_REGION else f" (that of {region} is not known here)"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,6 +115,11 @@ class Draft:
         if not isinstance(l2, CurvineConfig | DirectoryConfig) or not l2.janitor.enabled:
             return None
         return l2.janitor
+
+    @property
+    def has_remedies(self) -> bool:
+        """True when some advice has to be tried."""
+        return any(one.remedies for one in (*self.problems, *self.warnings))
 
     def image(self, role: str) -> str:
         """Return the image of a role: the configured one, else the catalog's."""

@@ -84,6 +84,41 @@ def kv_bytes_per_token(
     return 2 * model.layers * heads * model.head_dim * value_bytes
 
 
+def storing_gpus(model: ModelFacts, tensor_parallel: int) -> int:
+    """GPUs of a replica whose KV LMCache stores.
+
+    Every GPU stores what it holds, also where grouped-query attention has fewer KV heads than the
+    replica has GPUs and two hold the same head. Of a model whose cache is latent throughout, each
+    GPU holds all of it and the first stores it once (``kv_world_size`` in LMCache's multi-process
+    adapter for vLLM).
+    """
+    return 1 if model.mla is not None else tensor_parallel
+
+
+def stored_bytes_per_token(
+    model: ModelFacts, *, kv_cache_dtype: str = "auto", tensor_parallel: int = 1
+) -> int:
+    """Bytes that LMCache stores of one token of a replica: the one rule for L1 and L2.
+
+    Args:
+        model: The model.
+        kv_cache_dtype: ``auto`` for the model's own dtype, ``fp8`` for one byte a value.
+        tensor_parallel: GPUs that share one replica.
+
+    Returns:
+        Bytes.
+
+    >>> from kascade.catalog.models import MODELS
+    >>> qwen, v3 = MODELS["Qwen/Qwen2-7B-Instruct"], MODELS["deepseek-ai/DeepSeek-V3"]
+    >>> [stored_bytes_per_token(qwen, tensor_parallel=n) for n in (1, 4, 8)]
+    [57344, 57344, 114688]
+    >>> [stored_bytes_per_token(v3, tensor_parallel=n) for n in (1, 8)]
+    [70272, 70272]
+    """
+    each = kv_bytes_per_token(model, kv_cache_dtype=kv_cache_dtype, tensor_parallel=tensor_parallel)
+    return each * storing_gpus(model, tensor_parallel)
+
+
 def activation_bytes(
     model: ModelFacts, *, max_batched_tokens: int, max_num_seqs: int, tensor_parallel: int = 1
 ) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kascade.catalog.instances import InstanceType
@@ -11,11 +12,15 @@ from kascade.config.model import (
     ModelConfig,
     ServingConfig,
 )
-from kascade.errors import ConfigPath, Problem
+from kascade.errors import ConfigPath, Problem, Remedy
 from kascade.sizing.nodes import Packing
 from kascade.sizing.plan import (
-    Figure,
+    Price,
 )
+from kascade.sizing.remedies import other_types, setting
+
+Remedies = tuple[tuple[Remedy, ...], ...]
+"""Families of remedies, of each of which one member is enough."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,7 +44,7 @@ class EngineInput:
     packing: Packing
     config: ServingConfig
     image: str
-    usd_per_hour: Figure
+    usd_per_hour: Price
     tenant: str | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
@@ -60,11 +65,22 @@ class EngineInput:
         """Path of one of the model's fields."""
         return ("models", self.index, name)
 
-    def refuse(self, name: str, message: str, *also_reads: ConfigPath) -> None:
+    def refuse(
+        self,
+        name: str,
+        message: str,
+        *also_reads: ConfigPath,
+        remedies: Remedies = (),
+        code: str = "",
+    ) -> None:
         """Note a problem at one of the model's fields."""
         self.problems.append(
             Problem(
-                path=self.path(name), message=message, also_reads=(*self.read_paths, *also_reads)
+                path=self.path(name),
+                message=message,
+                also_reads=(*self.read_paths, *also_reads),
+                remedies=remedies,
+                code=code,
             )
         )
 
@@ -77,6 +93,32 @@ class EngineInput:
             ("instance_groups", self.group_index, self.group.types_field),
         )
 
-    def warn(self, name: str, message: str) -> None:
+    def warn(self, name: str, message: str, *, remedies: Remedies = (), code: str = "") -> None:
         """Note something that deploys but deserves a look."""
-        self.warnings.append(Problem(path=self.path(name), message=message))
+        self.warnings.append(
+            Problem(path=self.path(name), message=message, remedies=remedies, code=code)
+        )
+
+    def set(self, name: str, value: object) -> Remedy:
+        """Set one of the model's fields, if that cures."""
+        return setting(self.path(name), value)
+
+    def other_types(self, *, fits: Callable[[InstanceType], bool]) -> tuple[Remedy, ...]:
+        """Give the group another type, the cheapest that cures."""
+        return other_types(self.config, self.group_index, self.group, fits=fits)
+
+    @property
+    def more_gpus(self) -> tuple[Remedy, ...]:
+        """Larger tensor parallel sizes that the type and the model's heads allow."""
+        return tuple(self.set("tensor_parallel", n) for n in self.parallelisms if n > self.tp)
+
+    @property
+    def parallelisms(self) -> list[int]:
+        """Tensor parallel sizes that divide the model's heads and fit one instance."""
+        facts = self.facts
+        return [
+            n
+            for n in range(1, self.instance.gpus + 1)
+            if facts.attention_heads % n == 0
+            and (facts.kv_heads % n == 0 or n % facts.kv_heads == 0)
+        ]

@@ -46,17 +46,22 @@ def drain(longest_request: Figure) -> Figure:
     )
 
 
-def core_silence(given: EngineInput) -> Figure:
-    """Work out how long a core may leave a question unanswered, which it does during a step."""
+def core_silence(given: EngineInput, *, tokens: int) -> Figure:
+    """Work out how long a core may leave a question unanswered, which it does during a step.
+
+    Args:
+        given: The engine.
+        tokens: Of the largest step.
+    """
     rate = transfer.prefill_tokens_per_second(
         given.facts, given.instance.gpu, tensor_parallel=given.tp
     )
-    step = given.model.max_batched_tokens / rate
+    step = tokens / rate
     return Figure(
         value=max(LEAST_SILENCE_SECONDS, math.ceil(STEPS_OF_SILENCE * step)),
         unit="s",
         reason=f"the larger of {LEAST_SILENCE_SECONDS} s, assumed for a kernel compiled at its "
-        f"first use, and {STEPS_OF_SILENCE} steps of {given.model.max_batched_tokens} tokens at "
+        f"first use, and {STEPS_OF_SILENCE} steps of {tokens} tokens at "
         f"{step:.2g} s each",
     )
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from kascade.errors import ConfigPath, Problem, format_path
 from kascade.sizing import gpu, host, objects, pool
+from kascade.sizing.batch import Batch, batch_of
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.plan import (
     ContainerSize,
@@ -26,6 +27,7 @@ class GpuSizing:
     l0_tokens: int
     l0_reason: str
     max_model_len: int
+    batch: Batch
 
 
 def check_parallelism(given: EngineInput) -> bool:
@@ -82,18 +84,19 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
             "quantization",
             f"the checkpoint of {model.model} is quantized already; leave the field out",
         )
-    if model.max_batched_tokens < model.max_num_seqs:
+    batch = batch_of(model, given.instance.gpu)
+    if batch.tokens < batch.seqs:
         given.refuse(
             "max_batched_tokens",
-            f"got {model.max_batched_tokens}, less than max_num_seqs ({model.max_num_seqs}): vLLM "
-            "refuses that, since each request needs at least one token of a pass",
+            f"got {batch.tokens}, less than max_num_seqs ({batch.seqs}): vLLM refuses that, since "
+            f"each request needs at least one token of a pass. Set it to {batch.seqs}",
             given.path("max_num_seqs"),
         )
     _check_objects(given, kv)
     activations = gpu.activation_bytes(
         facts,
-        max_batched_tokens=model.max_batched_tokens,
-        max_num_seqs=model.max_num_seqs,
+        max_batched_tokens=batch.tokens,
+        max_num_seqs=batch.seqs,
         tensor_parallel=tp,
     )
     room = gpu.kv_pool_bytes(
@@ -127,6 +130,7 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
         l0_tokens=tokens,
         l0_reason=reason,
         max_model_len=longest,
+        batch=batch,
     )
 
 

@@ -27,6 +27,18 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """A price with its unit and where it comes from; None where nobody knows it.
+
+    What adds prices up is unknown as soon as one of them is.
+    """
+
+    value: float | None
+    unit: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Namespaces:
     """Kubernetes namespaces of one deployment.
 
@@ -227,7 +239,7 @@ class InstanceGroupPlan:
     deep_health_checks: tuple[str, ...]
     daemonset_pods: tuple[str, ...]
     engines_per_node: int
-    usd_per_hour: Figure
+    usd_per_hour: Price
     allocatable_ram: Figure
     l2_gib: int
     l2_cpu: Figure | None = None
@@ -641,15 +653,19 @@ class EngineFigures:
     weights_per_gpu: Figure
     kv_per_token: Figure
     kv_per_token_per_gpu: Figure
+    stored_per_token: Figure
     l0_tokens: Figure
     l1_size: Figure
     l1_tokens: Figure
     l2_tokens: Figure
     prefill_rate: Figure
+    batched_tokens: Figure
+    num_seqs: Figure
+    full_pass: Figure
     l2_load_rate: Figure | None
     break_even_tokens: Figure | None
     break_even_reason: str
-    usd_per_hour: Figure
+    usd_per_hour: Price
     cache_context: Figure
     core_silence: Figure
     drain: Figure
@@ -1102,7 +1118,7 @@ class ServingPlan:
     janitors: tuple[JanitorPlan, ...]
     observability: ObservabilityPlan | None
     tiers: tuple[TierSummary, ...]
-    usd_per_hour: Figure
+    usd_per_hour: Price
     warnings: tuple[Problem, ...]
     admission: AdmissionPlan | None = None
     on_delete: str = "retain"

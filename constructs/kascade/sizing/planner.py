@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -31,6 +33,7 @@ from kascade.sizing.plan import (
     EnginePlan,
     ServingPlan,
 )
+from kascade.sizing.remedies import advised
 from kascade.sizing.shared_tier import give_to_the_pool, share_of
 from kascade.sizing.tenancy import (
     shared_places,
@@ -126,6 +129,26 @@ def _plan(draft: Draft, *, sound: bool) -> ServingPlan | None:
         draft: The configuration; gets the problems that are found.
         sound: False when mistakes are known already; then this only finds further ones.
     """
+    groups, engines, carried = _sized(draft, sound=sound)
+
+    def plan(changed: ServingConfig) -> tuple[list[Problem], list[Problem]]:
+        other = replace(draft, config=changed, problems=[], warnings=[])
+        _sized(other, sound=sound)
+        return [*check_config(changed), *other.problems], other.warnings
+
+    before = [*check_config(draft.config), *draft.problems] if draft.has_remedies else []
+    with_advice = partial(advised, config=draft.config, before=before, plan=plan)
+    draft.problems[:] = with_advice(draft.problems)
+    draft.warnings[:] = with_advice(draft.warnings)
+    if draft.problems or not sound:
+        return None
+    return assemble(draft, groups, engines, carried)
+
+
+def _sized(
+    draft: Draft, *, sound: bool
+) -> tuple[dict[str, Group], list[EnginePlan], dict[str, tuple[host.Daemon, ...]]]:
+    """Size everything, and note what is wrong and what deserves a look."""
     groups = draft.groups()
     inputs = _inputs(draft, groups)
     gpus_fit(draft, groups, inputs)
@@ -140,9 +163,7 @@ def _plan(draft: Draft, *, sound: bool) -> ServingPlan | None:
     advise(draft, groups)
     if sound:
         draft.problems += shared_places(engines)
-    if draft.problems or not sound:
-        return None
-    return assemble(draft, groups, engines, carried)
+    return groups, engines, carried
 
 
 def _inputs(draft: Draft, groups: Mapping[str, Group]) -> list[EngineInput]:
@@ -167,7 +188,7 @@ def _inputs(draft: Draft, groups: Mapping[str, Group]) -> list[EngineInput]:
                 packing=group.packing,
                 config=draft.config,
                 image=draft.image("engine"),
-                usd_per_hour=group.usd_per_hour,
+                usd_per_hour=group.price_in(draft.config.region),
                 tenant=tenant,
             )
             for name, tenant in zip(model.engine_names, tenants, strict=True)

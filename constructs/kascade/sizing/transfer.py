@@ -8,7 +8,7 @@ from typing import Final
 
 from kascade.catalog.gpus import Gpu
 from kascade.catalog.models import ModelFacts
-from kascade.units import GIB, MIB
+from kascade.units import GIB
 
 MODEL_FLOPS_UTILIZATION: Final = 0.5
 """Share of a GPU's dense peak that prefill reaches. An assumption; `kascade bench` measures it."""
@@ -19,8 +19,16 @@ NETWORK_EFFICIENCY: Final = 0.79
 FUSE_LIMIT_BYTES: Final = 8.9 * GIB
 """256 KiB sequential reads of 8 threads through Curvine's FUSE (Curvine README)."""
 
-SERDE_WORKER_BYTES: Final = 470.0 * MIB
-"""One thread of LMCache's aesgcm: 47 MiB took 0.1 s longer than in clear, on two busy cores."""
+SERDE_THREAD_BYTES: Final = 1.4 * GIB
+"""What one thread of LMCache's aesgcm opens: 1.4 GiB/s in blocks of 14 MiB on an idle core, and 2.1
+to 2.5 GiB a second of CPU (`tools.serde_rate`, AMD EPYC with two cores)."""
+
+SERDE_LIMIT_BYTES: Final = 2.4 * GIB
+"""What all threads of one server open together, whatever their number. Assumed until a machine with
+16 cores measured it: the serde copies each block three times under Python's interpreter lock, and
+the copies alone went at 3.1 to 3.7 GiB a second of CPU. Versions of the cryptography package from
+before August 2026 hold the lock in the cipher too (pyca/cryptography#15359), and then one thread's
+rate is the limit of all."""
 
 LOAD_OVERHEAD_SECONDS: Final = 0.11
 """Fixed cost of a load: the same blog's run A breaks even at about 550 tokens where cold prefill
@@ -71,7 +79,11 @@ def load_rate(
     >>> load_rate(20)
     LoadRate(bytes_per_second=1975000000.0, reason='20 Gb/s of network x 0.79 measured')
     >>> load_rate(100, mount=FUSE).reason, load_rate(20, serde_workers=2).reason
-    ("Curvine's FUSE mount", 'opening sealed blocks, 2 x 470 MiB/s a thread')
+    ("Curvine's FUSE mount", '20 Gb/s of network x 0.79 measured')
+    >>> load_rate(20, serde_workers=1).reason
+    'opening sealed blocks, 1 x 1.4 GiB/s a thread'
+    >>> load_rate(100, serde_workers=16).reason
+    "opening sealed blocks, 2.4 GiB/s in all for Python's lock, assumed"
     """
     rates = [
         (
@@ -82,11 +94,13 @@ def load_rate(
     if mount is not None:
         rates.append((mount.bytes_per_second, mount.name))
     if serde_workers is not None:
-        each = f"{SERDE_WORKER_BYTES / MIB:.0f} MiB/s"
+        threads = SERDE_THREAD_BYTES * serde_workers
+        each = f"{serde_workers} x {SERDE_THREAD_BYTES / GIB:g} GiB/s a thread"
+        in_all = f"{SERDE_LIMIT_BYTES / GIB:g} GiB/s in all for Python's lock, assumed"
         rates.append(
             (
-                SERDE_WORKER_BYTES * serde_workers,
-                f"opening sealed blocks, {serde_workers} x {each} a thread",
+                min(threads, SERDE_LIMIT_BYTES),
+                f"opening sealed blocks, {each if threads < SERDE_LIMIT_BYTES else in_all}",
             )
         )
     rate, reason = min(rates)

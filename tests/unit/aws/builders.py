@@ -16,6 +16,7 @@ from kascade.sizing.plan import (
     Namespaces,
     NetworkPlan,
     PlatformPlan,
+    Price,
     ServingPlan,
     SystemGroupPlan,
 )
@@ -24,6 +25,7 @@ from stacks.network import NetworkStack
 from stacks.serving import ServingStack
 
 ZERO = Figure(value=0, unit="", reason="not under test")
+FREE = Price(value=0, unit="USD/h", reason="not under test")
 NAMESPACES = Namespaces(serving="serving", cache="cache", hyperpod="aws-hyperpod")
 
 
@@ -45,7 +47,7 @@ def make_group(name: str = "gpu", **changes: Any) -> InstanceGroupPlan:
         "deep_health_checks": (),
         "daemonset_pods": (),
         "engines_per_node": 4,
-        "usd_per_hour": ZERO,
+        "usd_per_hour": FREE,
         "allocatable_ram": ZERO,
         "l2_gib": 0,
     }
@@ -146,7 +148,7 @@ def make_plan(
         janitors=(),
         observability=None,
         tiers=(),
-        usd_per_hour=ZERO,
+        usd_per_hour=FREE,
         warnings=(),
     )
 
