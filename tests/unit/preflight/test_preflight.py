@@ -188,6 +188,16 @@ def test_a_report_never_takes_the_place_of_a_configuration(
     del capsys
 
 
+def test_an_interruption_is_one_sentence(look: Look) -> None:
+    path = ROOT / "config" / "default.yaml"
+
+    def interrupted(_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    aws = PlayedAws(ordinary(plan_file(path)) | {"ssm.GetParameter": interrupted})
+    assert look(aws, str(path)) == (130, "", "interrupted; nothing was changed\n")
+
+
 def test_the_exit_codes_are_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     for verb in ("preflight", "status"):
         with pytest.raises(SystemExit):
