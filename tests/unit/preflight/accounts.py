@@ -984,6 +984,7 @@ ACCOUNTS: Mapping[str, Prepared] = {
         says=(
             "the right servicequotas:ListServiceQuotas is missing",
             "the right sso:ListInstances",
+            "the right servicequotas:GetServiceQuota is missing",
         ),
     ),
 }
