@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
+import functools
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from kascade.errors import KascadeError
 
 STANDARD_OUTPUT: Final = Path("-")
+EXIT_INTERRUPTED: Final = 130
 
 
 def keep_inputs(target: Path, config: Path, what: str) -> None:
@@ -39,6 +42,22 @@ def write_json(document: Mapping[str, object], target: Path) -> None:
         sys.stdout.write(text)
         return
     target.write_text(text, encoding="utf-8")
+
+
+def interruptible(
+    run: Callable[[argparse.Namespace], int],
+) -> Callable[[argparse.Namespace], int]:
+    """Let a verb that changes nothing be interrupted without a traceback."""
+
+    @functools.wraps(run)
+    def guarded(arguments: argparse.Namespace) -> int:
+        try:
+            return run(arguments)
+        except KeyboardInterrupt:
+            sys.stderr.write("interrupted; nothing was changed\n")
+            return EXIT_INTERRUPTED
+
+    return guarded
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kascade.cli.outputs import STANDARD_OUTPUT, keep_inputs, write_json
+from kascade.cli.outputs import STANDARD_OUTPUT, interruptible, keep_inputs, write_json
 from kascade.config.loader import load_config
 from kascade.sizing.planner import plan_file
 from kascade.units import counted
@@ -45,6 +45,7 @@ def add_preflight(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(run=run)
 
 
+@interruptible
 def run(arguments: argparse.Namespace) -> int:
     """Look, and print one table.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kascade.cli.kubectl import Kubectl
-from kascade.cli.outputs import STANDARD_OUTPUT, keep_inputs, write_json
+from kascade.cli.outputs import STANDARD_OUTPUT, interruptible, keep_inputs, write_json
 from kascade.errors import KascadeError
 from kascade.kube._labels import engine_selector
 from kascade.sizing.plan import ServingPlan
@@ -91,6 +91,7 @@ def add_status(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.set_defaults(run=run)
 
 
+@interruptible
 def run(arguments: argparse.Namespace) -> int:
     """Look, until nothing is missing or the time is over.
 

@@ -16,30 +16,32 @@ _STUCK = frozenset({"UPDATE_ROLLBACK_FAILED", "IMPORT_ROLLBACK_FAILED", "UPDATE_
 
 def check_stacks(subject: Subject) -> Iterator[Finding]:
     """See that each stack can be made, or updated where it is ours."""
+    parts = [part for part in PARTS if part != "observability" or subject.plan.observability]
+    yield from each(parts, lambda part: _stack(subject, part))
+
+
+def _stack(subject: Subject, part: str) -> Iterator[Finding]:
     name = subject.plan.name
-    for part in PARTS:
-        if part == "observability" and subject.plan.observability is None:
-            continue
-        stack = subject.stack(part)
-        if stack is None:
-            yield ok(f"{name}-{part} is free")
-            continue
-        status = stack["StackStatus"]
-        delete = f"delete it: aws cloudformation delete-stack --stack-name {name}-{part}"
-        if not _description(subject, stack).startswith(f"Kascade {name}:"):
-            yield fail(f"{name}-{part} is a stack of something else", "choose another name")
-        elif status in _DEAD:
-            yield fail(f"{name}-{part} is {status}, from which nothing can be updated", delete)
-        elif status in _STUCK:
-            yield fail(
-                f"{name}-{part} is {status}",
-                "continue its rollback: aws cloudformation continue-update-rollback --stack-name "
-                f"{name}-{part}",
-            )
-        elif status.endswith("_IN_PROGRESS"):
-            yield warn(f"{name}-{part} is {status}", "wait until that is done")
-        else:
-            yield ok(f"{name}-{part} is there and will be updated ({status})")
+    stack = subject.stack(part)
+    if stack is None:
+        yield ok(f"{name}-{part} is free")
+        return
+    status = stack["StackStatus"]
+    delete = f"delete it: aws cloudformation delete-stack --stack-name {name}-{part}"
+    if not _description(subject, stack).startswith(f"Kascade {name}:"):
+        yield fail(f"{name}-{part} is a stack of something else", "choose another name")
+    elif status in _DEAD:
+        yield fail(f"{name}-{part} is {status}, from which nothing can be updated", delete)
+    elif status in _STUCK:
+        yield fail(
+            f"{name}-{part} is {status}",
+            "continue its rollback: aws cloudformation continue-update-rollback --stack-name "
+            f"{name}-{part}",
+        )
+    elif status.endswith("_IN_PROGRESS"):
+        yield warn(f"{name}-{part} is {status}", "wait until that is done")
+    else:
+        yield ok(f"{name}-{part} is there and will be updated ({status})")
 
 
 def _description(subject: Subject, stack: Mapping[str, Any]) -> str:

@@ -79,7 +79,7 @@ def check_existing_network(subject: Subject) -> Iterator[Finding]:
     if existing is None:
         yield ok("none is named")
         return
-    looks = (_vpc, _dns, _subnets, _security_groups)
+    looks = (_vpc, _dns, _subnets, _security_groups, _endpoints)
     yield from each(looks, lambda look: look(subject, existing))
 
 
@@ -196,4 +196,24 @@ def _security_groups(subject: Subject, existing: ExistingVpcPlan) -> Iterator[Fi
             yield fail(
                 f"security group {name} is {where}, and it has to be in {existing.vpc_id}",
                 "correct hyperpod.security_group_ids or kubernetes.existing.security_group_id",
+            )
+
+
+def _endpoints(subject: Subject, existing: ExistingVpcPlan) -> Iterator[Finding]:
+    """A VPC takes one endpoint with private DNS for each service."""
+    if not subject.needs.services or subject.stack("observability") is not None:
+        return
+    wanted = {f"com.amazonaws.{subject.region}.{name}" for name in subject.needs.services}
+    filters = [
+        {"Name": "vpc-id", "Values": [existing.vpc_id]},
+        {"Name": "vpc-endpoint-type", "Values": ["Interface"]},
+    ]
+    for one in subject.account.items(
+        "ec2", "DescribeVpcEndpoints", "VpcEndpoints", Filters=filters
+    ):
+        if one["ServiceName"] in wanted and one.get("PrivateDnsEnabled"):
+            yield fail(
+                f"{existing.vpc_id} has {one['VpcEndpointId']} for {one['ServiceName']} already, "
+                "and a VPC takes one of a name",
+                "turn its private DNS off, or leave it out: observability.enabled: false",
             )

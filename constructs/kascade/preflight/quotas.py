@@ -244,14 +244,19 @@ def check_training_plans(subject: Subject) -> Iterator[Finding]:
 
 def check_ec2_quotas(subject: Subject) -> Iterator[Finding]:
     """Hold system nodes, VPC, addresses, NAT gateways and endpoints against their quotas."""
-    makers = [_vcpus]
-    if subject.plan.network.existing is None:
-        if subject.stack("network") is None:
-            makers += [_vpcs, _addresses, _nat_gateways]
-        else:
-            yield ok("VPC, addresses and NAT gateways are made already")
-    makers += [_endpoints]
-    yield from each(makers, lambda look: look(subject))
+    looks = (
+        [_vcpus, _network, _endpoints]
+        if subject.plan.network.existing is None
+        else [_vcpus, _endpoints]
+    )
+    yield from each(looks, lambda look: look(subject))
+
+
+def _network(subject: Subject) -> Iterator[Finding]:
+    if subject.stack("network") is not None:
+        yield ok("VPC, addresses and NAT gateways are made already")
+        return
+    yield from each((_vpcs, _addresses, _nat_gateways), lambda look: look(subject))
 
 
 def _quota(subject: Subject, known: QuotaCode) -> Quota:

@@ -55,11 +55,19 @@ class Subject:
 
     def stack(self, part: str) -> dict[str, Any] | None:
         """Return one of the deployment's stacks, or None where it is not there."""
-        name = f"{self.plan.name}-{part}"
-        for stack in self.account.items("cloudformation", "DescribeStacks", "Stacks"):
-            if stack["StackName"] == name:
-                return dict(stack)
-        return None
+        return find_stack(self.account, f"{self.plan.name}-{part}")
+
+
+def find_stack(account: Account, name: str) -> dict[str, Any] | None:
+    """Look for one stack; a list of all would take minutes where there are many.
+
+    Raises:
+        CannotLookError: CloudFormation did not answer.
+    """
+    found = account.items(
+        "cloudformation", "DescribeStacks", "Stacks", absent=("ValidationError",), StackName=name
+    )
+    return next((dict(stack) for stack in found if stack["StackName"] == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

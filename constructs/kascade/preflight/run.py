@@ -122,8 +122,12 @@ def preflight(config: ServingConfig, plan: ServingPlan, session: Any) -> Report:
         number=number,
         caller=caller,
     )
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+    pool = ThreadPoolExecutor(max_workers=_AT_ONCE)
+    try:
         rows = tuple(pool.map(lambda check: _row(check, subject), CHECKS))
+    finally:
+        # Interrupted, nothing else is begun; calls under way end by their own bounds.
+        pool.shutdown(wait=False, cancel_futures=True)
     return Report(name=plan.name, account=number, region=plan.region, rows=rows)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kascade.preflight.account import Account, CannotLookError
+from kascade.preflight.rows import find_stack
 from kascade.sizing.plan import ServingPlan
 
 _GONE: Final = ("ResourceNotFound", "ResourceNotFoundException")
@@ -178,11 +179,9 @@ def addresses(plan: ServingPlan, account: Account) -> dict[str, str]:
     Raises:
         CannotLookError: CloudFormation did not answer.
     """
-    names = (f"{plan.name}-serving", f"{plan.name}-observability")
     found = {}
-    for stack in account.items("cloudformation", "DescribeStacks", "Stacks"):
-        if stack["StackName"] not in names:
-            continue
+    for part in ("serving", "observability"):
+        stack = find_stack(account, f"{plan.name}-{part}") or {}
         for output in stack.get("Outputs") or []:
             key = output["OutputKey"]
             if key == "GrafanaUrl" or key.startswith("Endpoint"):

@@ -856,6 +856,30 @@ ACCOUNTS: Mapping[str, Prepared] = {
             "turn them on",
         ),
     ),
+    "an existing VPC with Grafana's endpoint": Prepared(
+        change=_set(
+            ec2__DescribeVpcEndpoints={
+                "VpcEndpoints": [
+                    {
+                        "VpcEndpointId": "vpce-1",
+                        "ServiceName": "com.amazonaws.us-west-2.grafana-workspace",
+                        "PrivateDnsEnabled": True,
+                    }
+                ]
+            }
+        ),
+        config="existing",
+        code=1,
+        rows={"existing network": "fail"},
+        says=("has vpce-1 for com.amazonaws.us-west-2.grafana-workspace already",),
+    ),
+    "an existing cluster that lacks an add-on": Prepared(
+        change=_set(eks__ListAddons={"addons": ["vpc-cni", "kube-proxy", "coredns"]}),
+        config="existing",
+        code=0,
+        rows={"existing clusters": "warn"},
+        says=("platform has no add-on aws-ebs-csi-driver, eks-pod-identity-agent",),
+    ),
     "existing clusters that are others": Prepared(
         change=_strange_clusters,
         config="existing",
@@ -960,6 +984,7 @@ ACCOUNTS: Mapping[str, Prepared] = {
         says=(
             "the right servicequotas:ListServiceQuotas is missing",
             "the right sso:ListInstances",
+            "the right servicequotas:GetServiceQuota is missing",
         ),
     ),
 }

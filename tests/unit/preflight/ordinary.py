@@ -283,7 +283,7 @@ def ordinary(plan: ServingPlan) -> dict[str, Answer]:  # noqa: C901 - one answer
                 }
             ]
         },
-        "cloudformation.DescribeStacks": {"Stacks": []},
+        "cloudformation.DescribeStacks": Refused("ValidationError", "no such stack"),
         "cloudformation.GetTemplateSummary": {},
         "s3.HeadBucket": bucket,
         "s3.ListObjectsV2": lambda params: {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,8 +109,11 @@ def test_every_state_of_every_row_is_reached_by_an_account() -> None:
     assert f"The {len(ACCOUNTS)} prepared accounts" in PAGE.read_text()
 
 
-@pytest.mark.parametrize("kind", TROUBLE)
-@pytest.mark.parametrize("config", ["default", "existing", "weights", "operator"])
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [("default", kind) for kind in TROUBLE]
+    + [(config, "a missing right") for config in ("existing", "weights", "operator")],
+)
 def test_a_call_that_fails_is_a_warning_of_its_row(config: str, kind: str) -> None:
     path = ROOT / "config" / f"{config}.yaml"
     wish, plan = load_config(path), plan_file(path)
@@ -183,9 +188,38 @@ def test_a_report_never_takes_the_place_of_a_configuration(
     del capsys
 
 
+def test_an_interruption_is_one_sentence(look: Look) -> None:
+    path = ROOT / "config" / "default.yaml"
+
+    def interrupted(_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    aws = PlayedAws(ordinary(plan_file(path)) | {"ssm.GetParameter": interrupted})
+    assert look(aws, str(path)) == (130, "", "interrupted; nothing was changed\n")
+
+
 def test_the_exit_codes_are_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     for verb in ("preflight", "status"):
         with pytest.raises(SystemExit):
             main([verb, "--help"])
         words = " ".join(capsys.readouterr().out.split())
         assert re.search(r"Exit codes: 0 .* 1 .* 2 ", words)
+
+
+def test_deploy_looks_first_unless_told_not_to_and_says_what_runs() -> None:
+    make = shutil.which("make")
+    assert make is not None
+
+    def steps(*given: str) -> str:
+        command = [make, "--dry-run", "deploy", *given]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    looked, made, after = (
+        "kascade.cli preflight",
+        "--import-existing-resources",
+        "kascade.cli status",
+    )
+    text = steps()
+    assert text.index(looked) < text.index(made) < text.index(after)
+    assert looked not in steps("PREFLIGHT=0")
+    assert "--wait 7" in steps("STATUS_WAIT=7")

@@ -191,7 +191,7 @@ def test_before_anything_is_deployed(look: Look) -> None:
     answers: dict[str, Answer] = {
         "sagemaker.DescribeCluster": Refused("ResourceNotFound"),
         "eks.DescribeCluster": Refused("ResourceNotFoundException"),
-        "cloudformation.DescribeStacks": {"Stacks": []},
+        "cloudformation.DescribeStacks": Refused("ValidationError"),
     }
     code, out, _ = look("--wait", "600", answers=answers)
     assert code == 1
