@@ -7,10 +7,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import cdk8s
 import pytest
 
+from k8s.charts import build_charts
 from kascade import KascadeError
+from kascade.sizing.plan import CurvinePlan, ServingPlan
+from kascade.sizing.planner import plan_file
+from tests.e2e.pool import mount
 from tests.e2e.replicas import Measured
 from tools import engine_env
 from tools.debian import NoProgramError
@@ -23,6 +29,8 @@ LONGEST_SECONDS = 1800
 """Nothing that this ring starts lives longer."""
 
 _ORDER = (
+    "test_pool",
+    "test_pool_faults",
     "test_substitutions",
     "test_cascade",
     "test_tenancy",
@@ -60,6 +68,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     try:
         engine_env.main()
         programs()
+        mount.check()
     except (NoProgramError, KascadeError, OSError) as error:
         msg = f"The engines were NOT started. {error}"
         raise pytest.UsageError(msg) from None
@@ -80,6 +89,47 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     """Render the small configuration."""
     return Deployment.render(CONFIG, tmp_path_factory.mktemp("manifests"))
+
+
+@pytest.fixture(scope="session")
+def curvine(curvine_serving: ServingPlan) -> CurvinePlan:
+    """Return the pool of the configuration that most begin with."""
+    assert curvine_serving.curvine is not None
+    return curvine_serving.curvine
+
+
+@pytest.fixture(scope="session")
+def curvine_serving() -> ServingPlan:
+    """Plan that configuration."""
+    return plan_file(CONFIG.with_name("default.yaml"))
+
+
+@pytest.fixture(scope="session")
+def curvine_objects(curvine_serving: ServingPlan) -> list[dict[str, Any]]:
+    """Render it."""
+    charts = build_charts(cdk8s.Testing.app(), curvine_serving)
+    return [document for chart in charts.serving for document in chart.to_json()]
+
+
+@pytest.fixture(scope="session")
+def curvine_argv(curvine_objects: list[dict[str, Any]]) -> list[str]:
+    """Return the arguments of its LMCache server."""
+    (server,) = _containers(curvine_objects, "Deployment", "lmcache")
+    arguments: list[str] = server["args"]
+    return arguments
+
+
+@pytest.fixture(scope="session")
+def bootstrap_job(curvine_objects: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the container of its bootstrap Job."""
+    (container,) = _containers(curvine_objects, "Job", "bootstrap")
+    return container
+
+
+def _containers(objects: list[dict[str, Any]], kind: str, name: str) -> list[dict[str, Any]]:
+    pods = [each["spec"]["template"]["spec"] for each in objects if each["kind"] == kind]
+    every = [one for pod in pods for one in (*pod.get("initContainers", ()), *pod["containers"])]
+    return [one for one in every if one["name"] == name]
 
 
 @pytest.fixture(scope="session")
