@@ -93,7 +93,7 @@ def test_without_a_fault_one_loads_what_the_other_stored(pair: Pair) -> None:
 def test_a_worker_lost_before_close_leaves_hits_that_nobody_can_load(
     pair: Pair, measured: Measure
 ) -> None:
-    """C1: LMCache ignores what ``close()`` says and publishes an empty file."""
+    """LMCache ignores what ``close()`` says and publishes an empty file."""
     salt = pair.salt()
     pair.pool.behave(failing_closes=6)
     assert pair.one.store(salt)["stored"], "it does not even know"
@@ -114,7 +114,7 @@ def test_a_worker_lost_before_close_leaves_hits_that_nobody_can_load(
 
 
 def test_small_objects_on_a_full_pool_are_such_hits_too(pair: Pair, measured: Measure) -> None:
-    """C2: the plan refuses such objects; whatever makes them, they do not stay."""
+    """The plan refuses such objects; whatever makes them, they do not stay."""
     small = pair.start("small", chunk_bytes=800_000)
     salt = pair.salt()
     pair.pool.behave(capacity_bytes=1)
@@ -140,7 +140,7 @@ def test_small_objects_on_a_full_pool_are_such_hits_too(pair: Pair, measured: Me
 def test_a_lost_node_costs_a_prompt_one_time_limit(
     workers: int, pair: Pair, measured: Measure
 ) -> None:
-    """C6: with 16 threads each has several chunks, and waits for one after the other."""
+    """With 16 threads each has several chunks, and waits for one after the other."""
     limit, chunks = 3.0, 128
     rendered = workers == pair.rendered_workers()
     reader = pair.two if rendered else pair.start(f"reader-{workers}", workers=workers)
@@ -197,7 +197,7 @@ def test_a_store_killed_at_any_step_leaves_no_false_hit(step: str, pair: Pair) -
 
 
 def test_a_quiet_day_costs_no_store(pair: Pair, measured: Measure) -> None:
-    """C3: the directory that a server made at its start ages like any other."""
+    """The directory that a server made at its start ages like any other."""
     limit = 5.0
     pair.pool.behave(ttl_seconds=limit)
     quiet = pair.start("quiet")

@@ -60,7 +60,7 @@ class Operations(fuse.Operations):  # type: ignore[misc]
 
     def readdir(self, path: str, _: int) -> list[str]:
         """List a directory."""
-        return [".", "..", *self._pool.list(path)]
+        return [".", "..", *self._pool.names(path)]
 
     def mkdir(self, path: str, mode: int) -> int:
         """Make a directory."""
