@@ -53,6 +53,10 @@ def given(argv: list[str], directory: Path, key: Path) -> Given:
             adapter["base_path"] = str(directory)
             adapter["serde"]["master_key_path"] = str(key)
             value = json.dumps(adapter)
+        if flag == "--server-module":
+            module = json.loads(value)
+            module["config"]["directory"] = str(directory)
+            value = json.dumps(module)
         if flag == "--l1-size-gb":
             value = "0.1"
         words.append(f"{flag}={value}" if value else flag)
@@ -124,6 +128,8 @@ def spoilt(job: Document, *, kind: str, module: bool) -> Document:
             writer["replica"].store(keys, contents)
         files = sorted((scratch / "kv").glob("*.data"))
         size = files[0].stat().st_size
+        for file in files:
+            os.utime(file, (1, 1))
         if kind == "random bytes":
             for file in files:
                 file.write_bytes(os.urandom(size))
@@ -135,6 +141,8 @@ def spoilt(job: Document, *, kind: str, module: bool) -> Document:
             replica = reader["replica"]
             found, first, _ = replica.load(keys)
             left = len(list((scratch / "kv").glob("*.data")))
+            time.sleep(0.5)
+            ages = [file.stat().st_mtime for file in (scratch / "kv").glob("*.data")]
             stored = replica.store(keys, contents)
             _, again, read = replica.load(keys)
             status = reader["module"].report_status() if module else {}
@@ -142,6 +150,7 @@ def spoilt(job: Document, *, kind: str, module: bool) -> Document:
             "found": found,
             "first": first,
             "left": left,
+            "renewed": sum(age > DAY for age in ages),
             "stored": stored,
             "again": again,
             "right": read == contents,

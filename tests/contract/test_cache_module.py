@@ -56,7 +56,9 @@ def test_what_can_be_opened_is_left_alone(results: Document) -> None:
     run = results["with"]["nothing"]
     assert run["first"] == run["again"] == [True] * CHUNKS
     assert (run["left"], run["right"]) == (CHUNKS, True)
-    assert run["status"]["kascade_cache"]["unopened_blocks_deleted"] == 0
+    status = run["status"]["kascade_cache"]
+    assert status["unopened_blocks_deleted"] == 0
+    assert run["renewed"] == status["files_renewed"] == CHUNKS, "once, though loaded twice"
 
 
 @pytest.mark.parametrize("kind", SPOILT)

@@ -12,6 +12,7 @@ EXPECTED = {
         ("lmcache: /dev/shm/kascade-lmcache-started -> /here/shm/kascade-lmcache-started"),
         "lmcache: --host=127.0.0.1 -> --host=127.88.0.11",
         "lmcache: --http-host=0.0.0.0 -> --http-host=127.88.0.11",
+        "lmcache: --server-module: config.directory /mnt/kv -> /here/cache",
         "lmcache: --isolated-ipc left out",
         "lmcache: --l2-adapter: base_path /mnt/kv -> /here/cache",
         (

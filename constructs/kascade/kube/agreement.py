@@ -245,6 +245,10 @@ def _of_the_directory(serving: Serving) -> Iterator[Said]:
         )
         yield Said("the cache's mount", "the guard", proven)
         yield Said("the cache's mount", "LMCache's volume", lmcache.mount(CACHE_VOLUME))
+    if _has_files(serving):
+        told = lmcache.document("--server-module").get("config", {}).get("directory", "")
+        yield Said("the folder of blocks", "LMCache's base_path", adapter.get("base_path", ""))
+        yield Said("the folder of blocks", "the module in LMCache's server", told)
     named = _DIRECTORY.search(serving.directory or "")
     if named is None:
         return

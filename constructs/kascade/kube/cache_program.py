@@ -9,6 +9,7 @@ from constructs import Construct
 
 from kascade.kube._labels import labels
 from kascade.kube._objects import Fields, Metadata, add_object, content_hash
+from kascade.kube.l2.adapters import Adapter, FsNativeAdapter
 from kascade.programs import program_files
 
 _PROGRAM: Final = "cache"
@@ -49,14 +50,20 @@ class CacheProgram(Construct):
         )
 
 
-def cache_module_arg(*, opens: bool) -> str:
+def cache_module_arg(adapter: Adapter | None, *, renew_seconds: int) -> str:
     """Argument of ``lmcache server``.
 
     Args:
-        opens: Whether its blocks in L2 are encrypted, so that one may fail to open.
+        adapter: Its L2. Encrypted blocks may fail to open; files have an age.
+        renew_seconds: How often at most a file that is used is made to look young.
     """
-    # The text's hash, so that another text restarts the pods.
-    config = {"opens": opens, "text": content_hash(program_files(_PROGRAM))}
+    config: dict[str, object] = {
+        "opens": adapter is not None and adapter.serde is not None,
+        # The text's hash, so that another text restarts the pods.
+        "text": content_hash(program_files(_PROGRAM)),
+    }
+    if isinstance(adapter, FsNativeAdapter):
+        config |= {"directory": adapter.base_path, "renew_seconds": renew_seconds}
     value = {"module_path": MODULE, "config": config}
     return f"--server-module={json.dumps(value, separators=(',', ':'))}"
 

@@ -113,7 +113,7 @@ def server_args(engine: EnginePlan, l2: Attachment | None) -> list[str]:
         # and an engine that was forgotten never registers again.
         f"--worker-reap-timeout-seconds={plan.reap_seconds}",
         f"--worker-registration-grace-seconds={plan.idle_seconds}",
-        cache_module_arg(opens=l2 is not None and l2.adapter.serde is not None),
+        cache_module_arg(None if l2 is None else l2.adapter, renew_seconds=plan.renew_seconds),
         # Neither hostIPC nor a common user id is needed then; vLLM's connector says the same.
         "--isolated-ipc",
     ]

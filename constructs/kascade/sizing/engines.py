@@ -53,6 +53,10 @@ IDLE_SECONDS: Final = 10 * 365 * 86_400
 first chunk that is stored or loaded. The default is 3600, and an engine that was forgotten never
 registers again: measured, 0 of 20 chunks stored after it, all probes green (LMCache issue 4715)."""
 
+RENEW_SECONDS: Final = 600
+"""A file that is loaded looks young again, at most so often: one change of metadata for a block
+that is popular. Any time that is short against what files live costs no hit (docs/janitor.md)."""
+
 DRAIN_SECONDS: Final = 120
 
 
@@ -162,6 +166,7 @@ def plan_engine(
             restart_pause_seconds=RESTART_PAUSE_SECONDS,
             reap_seconds=REAP_SECONDS,
             idle_seconds=IDLE_SECONDS,
+            renew_seconds=RENEW_SECONDS,
             size=ram.server,
             l2=l2_plan(given, l2, ram.serde_workers),
         ),

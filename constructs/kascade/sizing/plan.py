@@ -606,6 +606,7 @@ class LMCachePlan:
         restart_pause_seconds: How long a restarted server stays away, so that the engine notices.
         reap_seconds: After how long a silence the server forgets an engine that has asked before.
         idle_seconds: The same for one that never has, because it has not stored anything yet.
+        renew_seconds: How often at most a file in L2 that is loaded is made to look young.
     """
 
     port: int
@@ -621,6 +622,7 @@ class LMCachePlan:
     restart_pause_seconds: int
     reap_seconds: int
     idle_seconds: int
+    renew_seconds: int
     size: ContainerSize
     l2: L2Plan | None
 

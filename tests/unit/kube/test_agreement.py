@@ -314,6 +314,12 @@ BROKEN: dict[str, tuple[Change, str]] = {
         within("lmcache", "--server-module", lambda value: value.update(module_path="other")),
         r"is not given the module kascade_cache by --server-module, so a block that cannot be",
     ),
+    "files that are renewed elsewhere": (
+        within(
+            "lmcache", "--server-module", lambda value: value["config"].update(directory="/other")
+        ),
+        r"the folder of blocks is /mnt/kv by LMCache's base_path and /other by the module",
+    ),
     "one temporary directory": (
         adapter(relative_tmp_dir=".tmp"),
         r"relative_tmp_dir is '\.tmp', the same in every pod",

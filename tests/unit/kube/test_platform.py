@@ -227,9 +227,11 @@ def test_a_strangers_cluster_gets_the_same_agents(
     )
     assert all(item in platform for item in theirs)
     assert {item["kind"] for item in theirs} >= {"Namespace", "DaemonSet", "ClusterRole"}
-    # What is left out is this project's own: its namespaces with their policies, and its classes.
+    # What is left out is this project's own: its namespaces with their policies, its classes, and
+    # what its engines run.
     own = {(i["kind"], i["metadata"]["name"]) for i in platform if i not in theirs}
     assert {kind for kind, _ in own} <= {
+        "ConfigMap",
         "Namespace",
         "NetworkPolicy",
         "PriorityClass",

@@ -5,7 +5,11 @@ tests/contract/test_cache_module.py gives it to LMCache itself.
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+import time
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -13,6 +17,7 @@ import pytest
 
 from kascade.programs.cache import build_server_modules
 from kascade.programs.cache.module import Module, Opening
+from kascade.programs.cache.renewing import Renewing
 
 
 class Processor:
@@ -87,13 +92,15 @@ def instruments(monkeypatch: pytest.MonkeyPatch) -> Instruments:
     return Instruments(monkeypatch)
 
 
-def built(*adapters: object, owners: tuple[int, ...] = (1,), opens: bool = True) -> Module:
+def built(
+    *adapters: object, owners: tuple[int, ...] = (1,), opens: bool = True, **config: object
+) -> Module:
     storage = SimpleNamespace(l2_adapters=lambda: [(None, adapter) for adapter in adapters])
     return build_server_modules(
         SimpleNamespace(
             server_context=SimpleNamespace(storage_manager=storage),
             mp_config=SimpleNamespace(max_workers=2),
-            config={"opens": opens},
+            config={"opens": opens} | config,
             modules=[
                 object(),
                 *(SimpleNamespace(tracked_instance_count=lambda n=n: n) for n in owners),
@@ -127,3 +134,54 @@ def test_it_says_when_this_lmcache_is_another_one(
 ) -> None:
     built(SimpleNamespace(), opens=opens)
     assert ("stays a hit" in capsys.readouterr().err) is opens
+
+
+# --- Files that are used --------------------------------------------------------------------------
+
+
+def test_a_file_that_is_loaded_looks_young_again_but_not_too_often(tmp_path: Path) -> None:
+    file = tmp_path / "a.data"
+    file.touch()
+    renewing = Renewing(str(tmp_path), "{}.data".format, every_seconds=600)
+    written = []
+    for now in (0, 599, 601):
+        os.utime(file, (1, 1))
+        renewing.renew(["a", "gone"], now)
+        written.append(file.stat().st_mtime > 1)
+    assert written == [True, False, True]
+    assert renewing.renewed == 2
+
+
+def test_it_remembers_no_more_than_it_should(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kascade.programs.cache import renewing as module
+
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
+    for name in "abc":
+        (tmp_path / name).touch()
+    renewing = Renewing(str(tmp_path), str, every_seconds=600)
+    for name in ("a", "b", "a", "c", "a"):
+        renewing.renew([name], 1.0)
+    assert renewing.renewed == 3
+
+
+def test_a_mount_that_hangs_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = threading.Event()
+    monkeypatch.setattr(os, "utime", lambda _: hangs.wait(20))
+    renewing = Renewing(str(tmp_path), str, every_seconds=600)
+    begun = time.monotonic()
+    for _ in range(3000):
+        renewing.on_l2_keys_accessed(["a"])
+    assert time.monotonic() - begun < 5
+    hangs.set()
+
+
+@pytest.mark.usefixtures("instruments")
+def test_without_lmcaches_names_it_says_that_the_oldest_go_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    built(SimpleNamespace(), opens=False, directory="/mnt/kv", renew_seconds=600)
+    assert "so the oldest go first" in capsys.readouterr().err

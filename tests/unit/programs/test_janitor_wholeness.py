@@ -26,7 +26,7 @@ def name(number: int, *, rank: str = "0x01000100", group: int = 0) -> str:
     return f"org-SEP-model@{rank}@{group}@{number:064x}.data"
 
 
-def rounds(shared: Shared, count: int, **changes: object) -> list[Report]:
+def rounds(shared: Shared, count: int, **changes: int) -> list[Report]:
     """Do rounds, each of which knows what the watcher would have told it."""
     made = [Report()]
     for _ in range(count):

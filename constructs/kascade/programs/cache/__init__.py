@@ -1,4 +1,4 @@
-"""Module of LMCache's server: it deletes what cannot be opened, and counts the engines it knows.
+"""Module of LMCache's server: what cannot be opened goes, what is used stays, engines are counted.
 
 The server imports it by ``--server-module``, LMCache's own way for modules of others. Standard
 library and OpenTelemetry, which the server brings.

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
+from .renewing import Renewing
+
 PREFIX: Final = "kascade_cache"
 
 Delete = Callable[[list[Any]], None]
@@ -93,7 +95,33 @@ class Module:
                 self._opening.append(adapter._serde)
         if built.config.get("opens") and not self._opening:
             _say("this LMCache opens blocks elsewhere; one that cannot be opened stays a hit")
+        self._renewing = self._renew(built.config)
         self._export()
+
+    def _renew(self, config: dict[str, Any]) -> list[Renewing]:
+        directory = config.get("directory")
+        if not directory:
+            return []
+        try:
+            from lmcache.v1.distributed.l2_adapters import (  # noqa: PLC0415 - in the server alone
+                fs_l2_adapter,
+            )
+
+            name_of = fs_l2_adapter._object_key_to_filename
+        except (ImportError, AttributeError) as error:
+            _say(f"files are not renewed when they are used, so the oldest go first: {error}")
+            return []
+        listening = []
+        for _, adapter in self.context.storage_manager.l2_adapters():
+            one = Renewing(directory, name_of, every_seconds=float(config["renew_seconds"]))
+            adapter.register_listener(one)
+            listening.append(one)
+        return listening
+
+    @property
+    def renewed(self) -> int:
+        """Files that look young again because they were loaded."""
+        return sum(one.renewed for one in self._renewing)
 
     @property
     def registered(self) -> int:
@@ -113,6 +141,7 @@ class Module:
                 "expected_workers": self._expected,
                 "opening_is_watched": len(self._opening),
                 "unopened_blocks_deleted": self.deleted,
+                "files_renewed": self.renewed,
             }
         }
 
@@ -141,6 +170,11 @@ class Module:
             f"{PREFIX}.unopened_blocks",
             callbacks=reading(lambda: self.deleted),
             description="Blocks deleted because their load could not be opened.",
+        )
+        meter.create_observable_counter(
+            f"{PREFIX}.renewed_files",
+            callbacks=reading(lambda: self.renewed),
+            description="Files that look young again because their block was loaded.",
         )
 
 
