@@ -17,7 +17,7 @@ import pytest
 from kascade.kube.l2.guards import MARKER
 from tests.e2e.pool.janitor import Janitor, janitor
 from tests.e2e.pool.mount import Mounted, mounted
-from tests.e2e.pool.replica import Replica, replica
+from tests.e2e.pool.replica import Replica, Replicas, replicas
 
 Measure = Callable[[str, str], None]
 
@@ -27,17 +27,15 @@ CHUNKS = 16
 class Pair:
     """Two replicas over one pool; each salt stands for a prompt of its own."""
 
-    def __init__(self, pool: Mounted, argv: list[str], folder: Path, stack: ExitStack) -> None:
-        self.pool, self.argv, self.folder, self._stack = pool, argv, folder, stack
+    def __init__(self, pool: Mounted, argv: list[str], made: Replicas, stack: ExitStack) -> None:
+        self.pool, self.argv, self._made, self._stack = pool, argv, made, stack
         self._salt = 0
         (pool.folder / MARKER).touch()
         self.one = self.start("one")
         self.two = self.start("two")
 
     def start(self, pod: str, **changes: object) -> Replica:
-        return self._stack.enter_context(
-            replica(self.argv, self.pool.path, pod=pod, log=self.folder / f"{pod}.log", **changes)
-        )
+        return self._made.start(pod, **changes)
 
     def salt(self) -> int:
         self._salt += 1
@@ -54,7 +52,9 @@ class Pair:
     def janitor(self, **flags: float) -> Janitor:
         """Let one do two rounds; it goes on until the stack ends."""
         made = self._stack.enter_context(
-            janitor(self.pool.path, "one", "two", log=self.folder / "janitor.log", **flags)
+            janitor(
+                self.pool.path, "one", "two", log=self.pool.folder.with_name("janitor.log"), **flags
+            )
         )
         wait(lambda: made.rounds() >= 3)
         return made
@@ -72,7 +72,8 @@ def running(curvine_argv: list[str], tmp_path_factory: pytest.TempPathFactory) -
     folder = tmp_path_factory.mktemp("pool")
     with ExitStack() as stack:
         pool = stack.enter_context(mounted(folder / "fs"))
-        yield Pair(pool, curvine_argv, folder, stack)
+        made = stack.enter_context(replicas(curvine_argv, pool.path, folder=folder))
+        yield Pair(pool, curvine_argv, made, stack)
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_without_a_fault_one_loads_what_the_other_stored(pair: Pair) -> None:
 def test_a_worker_lost_before_close_leaves_hits_that_nobody_can_load(
     pair: Pair, measured: Measure
 ) -> None:
-    """C1: LMCache ignores what ``close()`` says and publishes an empty file."""
+    """LMCache ignores what ``close()`` says and publishes an empty file."""
     salt = pair.salt()
     pair.pool.behave(failing_closes=6)
     assert pair.one.store(salt)["stored"], "it does not even know"
@@ -113,7 +114,7 @@ def test_a_worker_lost_before_close_leaves_hits_that_nobody_can_load(
 
 
 def test_small_objects_on_a_full_pool_are_such_hits_too(pair: Pair, measured: Measure) -> None:
-    """C2: the plan refuses such objects; whatever makes them, they do not stay."""
+    """The plan refuses such objects; whatever makes them, they do not stay."""
     small = pair.start("small", chunk_bytes=800_000)
     salt = pair.salt()
     pair.pool.behave(capacity_bytes=1)
@@ -139,33 +140,29 @@ def test_small_objects_on_a_full_pool_are_such_hits_too(pair: Pair, measured: Me
 def test_a_lost_node_costs_a_prompt_one_time_limit(
     workers: int, pair: Pair, measured: Measure
 ) -> None:
-    """C6: with 16 threads each has several chunks, and waits for one after the other."""
-    limit, chunks = 1.0, 128
-    reader = pair.two
-    if workers != pair.rendered_workers():
-        reader = pair.start(f"reader-{workers}", workers=workers)
+    """With 16 threads each has several chunks, and waits for one after the other."""
+    limit, chunks = 3.0, 128
+    rendered = workers == pair.rendered_workers()
+    reader = pair.two if rendered else pair.start(f"reader-{workers}", workers=workers)
     salt = pair.salt()
     pair.pool.behave(workers=4)
     assert pair.one.store(salt, chunks)["stored"]
-    usual = reader.load(salt, chunks)
-    assert usual["right"] == chunks
+    assert reader.load(salt, chunks)["right"] == chunks
     pair.pool.behave(workers=4, silent=(1,), timeout_seconds=limit)
     found = reader.load(salt, chunks)
     lost = chunks - found["loaded"]
     assert found["found"] == chunks
     assert 15 <= lost <= 50
     assert found["right"] == found["loaded"]
-    limits = (found["seconds"] - usual["seconds"]) / limit
+    limits = int(found["seconds"] / limit)
     measured(
-        f"a silent node, {lost} of {chunks} chunks, {workers} threads", f"{limits:.1f} time limits"
+        f"a silent node, {lost} of {chunks} chunks, {workers} threads",
+        f"{found['seconds']:.1f} s with a time limit of {limit:.0f} s",
     )
-    if workers == pair.rendered_workers():
-        assert limits < 1.9
-    else:
-        assert limits > 1.9, "then fewer threads would do"
+    assert limits == 1 if rendered else limits >= 2, found
     # Once the master has given it up.
     pair.pool.behave(workers=4, lost=(1,))
-    assert reader.load(salt, chunks)["seconds"] < usual["seconds"] + limit
+    assert reader.load(salt, chunks)["seconds"] < limit
     pair.pool.behave(workers=2)
 
 
@@ -184,11 +181,13 @@ def test_without_the_master_stores_fail_and_nothing_half_is_published(pair: Pair
 def test_a_store_killed_at_any_step_leaves_no_false_hit(step: str, pair: Pair) -> None:
     salt = pair.salt()
     doomed = pair.start(f"doomed-{step}")
-    pair.pool.behave(stalling=step, timeout_seconds=0.7)
+    pair.pool.behave(stalling=step, timeout_seconds=1)
     doomed.order(do="store", salt=salt, count=CHUNKS)
+    if step != "open":
+        wait(lambda: any((pair.pool.folder / f".tmp-doomed-{step}").iterdir()))
     time.sleep(0.3)
     doomed.kill()
-    time.sleep(1)
+    time.sleep(1.5)
     pair.pool.behave()
     found = pair.two.load(salt)
     assert found["found"] == found["loaded"] == found["right"]
@@ -198,8 +197,8 @@ def test_a_store_killed_at_any_step_leaves_no_false_hit(step: str, pair: Pair) -
 
 
 def test_a_quiet_day_costs_no_store(pair: Pair, measured: Measure) -> None:
-    """C3: the directory that a server made at its start ages like any other."""
-    limit = 2.0
+    """The directory that a server made at its start ages like any other."""
+    limit = 5.0
     pair.pool.behave(ttl_seconds=limit)
     quiet = pair.start("quiet")
     wait(lambda: not (pair.pool.folder / ".tmp-quiet").exists())
@@ -208,10 +207,15 @@ def test_a_quiet_day_costs_no_store(pair: Pair, measured: Measure) -> None:
         (pair.pool.path / ".tmp-quiet").stat()
     assert caught.value.errno == errno.ENOENT
     with janitor(
-        pair.pool.path, "one", "two", "quiet", log=pair.folder / "j.log", fresh_seconds=0.5
+        pair.pool.path,
+        "one",
+        "two",
+        "quiet",
+        log=pair.pool.folder.with_name("janitor.log"),
+        fresh_seconds=1,
     ) as made:
         wait(lambda: made.rounds() >= 2)
-        for _ in range(3):
-            time.sleep(limit)
+        for _ in range(2):
+            time.sleep(limit + 1)
             assert quiet.store(pair.salt())["stored"]
-    measured("quiet for three times the age limit", "stored at once each time")
+    measured("quiet for more than the age limit, twice", "stored at once each time")

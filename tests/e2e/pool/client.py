@@ -1,21 +1,26 @@
-"""LMCache's own way to L2, as one server has it: reads orders from stdin, answers on stdout.
+"""LMCache's own way to L2, as one server has it, in processes that can be killed.
 
 Runs in the engine environment:
 
-    python -m tests.e2e.pool.client '{"argv": [...], "base_path": ..., "pod": ..., "key": ...}'
+    python -m tests.e2e.pool.client SOCKET
 
-``argv`` are the rendered arguments of a server. An order is {"do": "store" or "load", "salt": a
-number that makes other chunks, "count": of chunks}. Contents are made of salt and number, so that
+Each connection to the socket is a process of its own, forked once LMCache is imported, which takes
+longer than everything else. Its first line is {"argv": [...], "base_path": ..., "pod": ..., "key":
+..., "chunk_bytes": ...}, where ``argv`` are the rendered arguments of a server; the answer has the
+process' id. Then come orders: {"do": "store" or "load", "salt": a number that makes other chunks,
+"count": of chunks}. Contents are made of salt and number, so that
 what comes back is right or wrong.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+import signal
+import socket
 import sys
 import time
+import traceback
 from typing import Any, Final
 
 os.environ |= {
@@ -143,17 +148,42 @@ def _wait(ask: Any) -> Any:
     return answer
 
 
-def main() -> None:
-    """Follow orders until stdin ends."""
-    answers = os.fdopen(os.dup(1), "w")
-    with contextlib.redirect_stdout(sys.stderr):
-        client = Client(json.loads(sys.argv[1]))
-        print(json.dumps({"ready": True}), file=answers, flush=True)
-        for line in sys.stdin:
-            print(json.dumps(client.do(json.loads(line))), file=answers, flush=True)
-    # Threads of the connector may still wait for a lost node.
-    os._exit(0)
+def _serve(connection: socket.socket) -> None:
+    """Be one replica until the other side is gone."""
+    with connection.makefile("rw") as line:
+        client = Client(json.loads(line.readline()))
+        print(json.dumps({"pid": os.getpid()}), file=line, flush=True)
+        for order in line:
+            print(json.dumps(client.do(json.loads(order))), file=line, flush=True)
+
+
+def main(path: str) -> None:
+    """Fork a process for each connection, until killed."""
+    import lmcache.cli.commands.server
+    import lmcache.v1.distributed.config
+    import lmcache.v1.distributed.l2_adapters
+    import lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter
+    import lmcache.v1.distributed.l2_adapters.serde_wrapper  # noqa: F401
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        while True:
+            connection, _ = listening.accept()
+            if os.fork() == 0:
+                status = 1
+                try:
+                    listening.close()
+                    _serve(connection)
+                    status = 0
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    # Threads of the connector may still wait for a lost node.
+                    os._exit(status)
+            connection.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

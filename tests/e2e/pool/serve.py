@@ -28,12 +28,15 @@ class Control:
 
     def __init__(self, path: Path) -> None:
         """Read them the first time."""
-        self._path, self._seen, self._read = path, 0, Manners()
+        self._path, self._read = path, Manners()
+        self._seen = (0, 0)
         self()
 
     def __call__(self) -> Manners:
         """Return them."""
-        seen = self._path.stat().st_ino
+        found = self._path.stat()
+        # The number alone may be that of the file before the last.
+        seen = (found.st_ino, found.st_mtime_ns)
         if seen != self._seen:
             self._read, self._seen = Manners.read(self._path), seen
         return self._read
@@ -57,7 +60,7 @@ class Operations(fuse.Operations):  # type: ignore[misc]
 
     def readdir(self, path: str, _: int) -> list[str]:
         """List a directory."""
-        return [".", "..", *self._pool.list(path)]
+        return [".", "..", *self._pool.names(path)]
 
     def mkdir(self, path: str, mode: int) -> int:
         """Make a directory."""

@@ -59,7 +59,7 @@ class Pool:
         """Look at a file or directory."""
         return os.lstat(self._named(path))
 
-    def list(self, path: str) -> list[str]:
+    def names(self, path: str) -> list[str]:
         """Return a directory's names."""
         return sorted(entry.name for entry in self._named(path).iterdir())
 
