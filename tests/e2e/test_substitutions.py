@@ -27,6 +27,7 @@ EXPECTED = {
         "vllm: --kv-transfer-config: kv_connector_extra_config.lmcache.mp.isolated_ipc left out",
         "vllm: --load-format=dummy added",
         "vllm: --enforce-eager added",
+        "vllm: PYTHONPATH=/opt/kascade -> PYTHONPATH=/here",
         "vllm: HF_HOME=/weights -> HF_HOME=/here/weights",
         "vllm: HF_HUB_OFFLINE=1 added",
         "vllm: VLLM_CPU_KVCACHE_SPACE=1 added",

@@ -6,6 +6,7 @@ Everything else of a container's command, arguments, environment and probes is u
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,6 +132,17 @@ def _any_mount(container: Container, place: Place) -> Container:  # noqa: ARG001
     return replace(container, argv=tuple(kept))
 
 
+def _programs(container: Container, place: Place) -> Container:
+    """Several ConfigMaps are mounted below one path; their folders have none in common."""
+    above = container.environment.get("PYTHONPATH")
+    found = [
+        str(place.volumes[volume].parent)
+        for path, volume in sorted(container.mounts.items())
+        if path.rpartition("/")[0] == above and volume in place.volumes
+    ]
+    return _with(container, PYTHONPATH=os.pathsep.join(found)) if found else container
+
+
 SUBSTITUTIONS: Final = (
     Substitution(
         container=None,
@@ -197,15 +209,11 @@ SUBSTITUTIONS: Final = (
         change=_any_mount,
     ),
     Substitution(
-        container="janitor",
+        container=None,
         name="program",
-        reason="Python looks for the program above where its ConfigMap is mounted; a folder stands "
+        reason="Python looks for a program above where its ConfigMap is mounted; a folder stands "
         "in for that mount",
-        change=lambda container, place: (
-            _with(container, PYTHONPATH=str(place.volumes["program"].parent))
-            if "program" in place.volumes
-            else container
-        ),
+        change=_programs,
     ),
 )
 """Every difference there is, in the order in which they are applied."""

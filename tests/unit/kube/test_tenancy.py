@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kascade.kube.door import nginx_config
+from kascade.kube.limits import LIMITS_MIDDLEWARE
 from kascade.programs import program_files
 from kascade.sizing.plan import DoorPlan, ServingPlan
 from tests.unit.kube.conftest import _charts, _plan
@@ -74,10 +75,13 @@ def test_every_engine_sets_its_salts(plan: ServingPlan, charts: dict[str, list[O
 def test_an_engine_that_all_share_has_none_of_it(default_charts: dict[str, list[Object]]) -> None:
     deployment = find(default_charts["engine-qwen2-7b"], "Deployment", "qwen2-7b")
     part = container(pod(deployment), "vllm")
-    assert "--middleware" not in flags(part["args"])
-    assert [name for name in environment(part) if name.startswith("KASCADE")] == []
-    assert "annotations" not in pod_template(deployment)["metadata"]
-    assert of_kind(default_charts["engine-qwen2-7b"], "ConfigMap") == []
+    assert [word for word in part["args"] if word.startswith("--middleware")] == [
+        f"--middleware={LIMITS_MIDDLEWARE}"
+    ]
+    ours = [name for name in environment(part) if name.startswith("KASCADE")]
+    assert ours == ["KASCADE_SILENCE_SECONDS"]
+    names = {i["metadata"]["name"] for i in of_kind(default_charts["engine-qwen2-7b"], "ConfigMap")}
+    assert names == {"qwen2-7b-limits"}
 
 
 def admitted(objects: list[Object], labels: dict[str, str], namespace: dict[str, str]) -> set[str]:
