@@ -7,6 +7,7 @@ import pytest
 from vllm_router.launch_router import parse_router_args
 
 from kascade import ServingPlan
+from kascade.kube.agreement import _DEFAULT_ATTEMPTS, _DEFAULT_FAILURES, _DEFAULT_POLICY
 from tests.contract.pods import arguments, containers
 from tools.outputs import Outputs
 
@@ -45,6 +46,16 @@ def test_the_router_understands_its_arguments(
         assert parsed.service_discovery_port == router.engine_port
         assert parsed.service_discovery_namespace == router.namespace
         assert parsed.request_timeout_secs == router.request_timeout_seconds
+        # A dead engine must be left out while there is an attempt left.
+        assert parsed.cb_failure_threshold < parsed.retry_max_retries
+
+
+def test_its_own_breaker_opens_after_all_attempts() -> None:
+    """Why ours is stated, and what the check of agreement takes for the defaults."""
+    parsed = parse(["--policy=cache_aware"])
+    assert parsed.retry_max_retries == _DEFAULT_ATTEMPTS
+    assert parsed.cb_failure_threshold == _DEFAULT_FAILURES
+    assert parse([]).policy == _DEFAULT_POLICY
 
 
 @pytest.mark.parametrize("wrong", [["--polcy", "cache_aware"], ["--policy", "prefixaware"]])

@@ -90,6 +90,7 @@ def test_a_frozen_engine_is_left_out_and_ended(system: LocalSystem, measured: Me
         meanwhile = [attempt(system, router, prompt(f"thaw {n}", 300)) for n in range(5)]
         held = pending.result()
     assert [outcome.error for outcome in meanwhile] == [""] * 5
+    assert held.seconds > left_out, "it was the frozen one that had taken it"
     if held.answer is not None:
         assert held.answer.token_ids == expected.token_ids
     assert "/health failed" in engine.reasons[-1]

@@ -6,6 +6,7 @@ Everything else of a container's command, arguments, environment and probes is u
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -132,18 +133,15 @@ def _engine_transfer(container: Container, place: Place) -> Container:  # noqa: 
     return edit_json(container, _TRANSFER, edit)
 
 
-def _program(volume: str) -> Change:
-    def change(container: Container, place: Place) -> Container:
-        if volume not in place.volumes:
-            return container
-        return _with(container, PYTHONPATH=str(place.volumes[volume].parent))
-
-    return change
-
-
-def _any_mount(container: Container, place: Place) -> Container:  # noqa: ARG001
-    kept = (word for word in container.argv if not word.startswith("--filesystem="))
-    return replace(container, argv=tuple(kept))
+def _programs(container: Container, place: Place) -> Container:
+    """Several ConfigMaps are mounted below one path; their folders have none in common."""
+    above = container.environment.get("PYTHONPATH")
+    found = [
+        str(place.volumes[volume].parent)
+        for path, volume in sorted(container.mounts.items())
+        if path.rpartition("/")[0] == above and volume in place.volumes
+    ]
+    return _with(container, PYTHONPATH=os.pathsep.join(found)) if found else container
 
 
 SUBSTITUTIONS: Final = (
@@ -211,26 +209,12 @@ SUBSTITUTIONS: Final = (
         "marker is asked for as ever",
         change=_any_mount,
     ),
-    *(
-        Substitution(
-            container=container,
-            name="program",
-            reason="Python looks for the program above where its ConfigMap is mounted; a folder "
-            "stands in for that mount",
-            change=_program(volume),
-        )
-        for container, volume in (("janitor", "program"), ("vllm", "programs"))
-    ),
     Substitution(
-        container="lmcache",
-        name="module",
-        reason="Python looks for the module above where its ConfigMap is mounted; a folder stands "
+        container=None,
+        name="program",
+        reason="Python looks for a program above where its ConfigMap is mounted; a folder stands "
         "in for that mount",
-        change=lambda container, place: (
-            _with(container, PYTHONPATH=str(place.volumes["cache-module"].parent))
-            if "cache-module" in place.volumes
-            else container
-        ),
+        change=_programs,
     ),
 )
 """Every difference there is, in the order in which they are applied."""

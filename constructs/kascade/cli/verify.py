@@ -157,17 +157,19 @@ def _run_from_here(kubectl: Kubectl, verify: VerifyPlan, arguments: argparse.Nam
     pods = ready_pods(kubectl, verify)
     with contextlib.ExitStack() as forwards:
         replicas = tuple(forwards.enter_context(_replica(kubectl, verify, pod)) for pod in pods)
-        router_url = None
+        router_url = router_metrics_url = None
         if verify.router is None or verify.router_port is None:
             say(
                 f"{verify.engine} is in mode operator: its router belongs to HyperPod's operator "
                 "and is not looked at"
             )
         else:
-            router = forwards.enter_context(
-                kubectl.forward(f"service/{verify.router}", [verify.router_port])
-            )
+            metrics = verify.router_metrics_port
+            ports = [verify.router_port, *([] if metrics is None else [metrics])]
+            router = forwards.enter_context(kubectl.forward(f"service/{verify.router}", ports))
             router_url = f"http://127.0.0.1:{router[verify.router_port]}"
+            if metrics is not None:
+                router_metrics_url = f"http://127.0.0.1:{router[metrics]}/metrics"
         target = Target(
             engine=verify.engine,
             model=verify.model,
@@ -176,6 +178,7 @@ def _run_from_here(kubectl: Kubectl, verify: VerifyPlan, arguments: argparse.Nam
             tenant=verify.tenant,
             stranger=verify.stranger,
             router_url=router_url,
+            router_metrics_url=router_metrics_url,
         )
         if verify.ttft_ratio is None and arguments.ttft_ratio is None:
             say(f"the time to the first token is not judged: {verify.ttft_reason}")

@@ -320,6 +320,9 @@ def _of_the_proof(serving: Serving) -> Iterator[Said]:
     yield Said("the router's name", "its Deployment", serving.router_name)
     yield Said("the router's name", "verify", address.hostname or "")
     yield Said("the router's port", "verify", str(address.port or ""))
+    if metrics := verify.flag("--router-metrics-url"):
+        asked = str(urlsplit(metrics).port or "")
+        yield Said("the router's metrics port", "verify", asked)
     yield Said("the router's policy", "the router", serving.router.flag("--policy"))
     yield Said("the router's policy", "verify", verify.flag("--router-policy"))
 

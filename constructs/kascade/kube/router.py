@@ -92,7 +92,22 @@ class Router(Construct):
                 "spec": {
                     "type": "ClusterIP",
                     "selector": self._selector,
-                    "ports": [{"name": "http", "port": router.port, "targetPort": _API_PORT}],
+                    "ports": [
+                        {"name": "http", "port": router.port, "targetPort": _API_PORT},
+                        # For the proof, which asks what the router did not know. One that learns
+                        # prompts has one replica, so there is one page.
+                        *(
+                            [
+                                {
+                                    "name": "metrics",
+                                    "port": router.metrics_port,
+                                    "targetPort": ROUTER_PORT,
+                                }
+                            ]
+                            if router.rendering is not None
+                            else []
+                        ),
+                    ],
                 }
             },
         )
@@ -172,6 +187,11 @@ class Router(Construct):
                 # let in by label only, and never the VPC as a whole.
                 ingress_from(_clients(plan), plan.port),
                 *scrape_ingress(network.collector_cidrs, plan.metrics_port),
+                *(
+                    [ingress_from([pods(verify_selector(plan.engine))], plan.metrics_port)]
+                    if plan.rendering is not None
+                    else []
+                ),
             ],
             egress=[
                 egress_to([pods(engine_selector(plan.engine))], plan.engine_port),

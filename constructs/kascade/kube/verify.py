@@ -208,7 +208,10 @@ class Verify(Construct):
         plan = self._plan
         if plan.router is None or plan.router_port is None:
             return []
-        return [egress_to([pods(router_selector(plan.router))], plan.router_port)]
+        ports = [plan.router_port]
+        if plan.router_metrics_port is not None:
+            ports.append(plan.router_metrics_port)
+        return [egress_to([pods(router_selector(plan.router))], *ports)]
 
 
 def verify_args(plan: VerifyPlan) -> list[str]:
@@ -226,6 +229,11 @@ def verify_args(plan: VerifyPlan) -> list[str]:
                 f"--router-policy={plan.router_policy}",
             ]
             if plan.router
+            else []
+        ),
+        *(
+            [f"--router-metrics-url=http://{plan.router}:{plan.router_metrics_port}/metrics"]
+            if plan.router_metrics_port is not None
             else []
         ),
         f"--tokens={plan.prompt_tokens}",

@@ -76,7 +76,8 @@ def plan_engine(
             "replicas, or one more instance, avoid that",
         )
     warn_of_loose_weights(given)
-    renders = model.mode == "deployment" and CHOICES[config.router.strategy].renders
+    choice = CHOICES.get(config.router.strategy)
+    renders = model.mode == "deployment" and choice is not None and choice.renders
     if renders:
         warn_of_renders(given, tokens=gpus.max_model_len)
     figures = figures_of(given, gpus=gpus, ram=ram, l2=l2)

@@ -960,6 +960,8 @@ class VerifyPlan:
         stranger: As which it must find nothing, likewise.
         router: None, with its port and policy, where the router is HyperPod's operator's: nothing
             is known of it that could be judged.
+        router_metrics_port: Where the router says which prompts it did not know, or None where it
+            asks for none.
         prompt_tokens: About how long a prompt is.
         ttft_ratio: The reader's time to the first token over the writer's at which the check
             fails, or None where loading is no gain and nothing is judged.
@@ -982,6 +984,7 @@ class VerifyPlan:
     router: str | None
     router_port: int | None
     router_policy: str | None
+    router_metrics_port: int | None
     tenant: str | None
     stranger: str | None
     prompt_tokens: int

@@ -71,6 +71,7 @@ def verify_plan(engine: EnginePlan, router: RouterPlan | None, *, image: str) ->
         router=router.name if router else None,
         router_port=router.port if router else None,
         router_policy=router.policy if router else None,
+        router_metrics_port=router.metrics_port if router and router.rendering else None,
         prompt_tokens=tokens,
         ttft_ratio=TTFT_RATIO if pays else None,
         ttft_reason=f"{tokens} tokens are {GAIN_FACTOR} times the break-even length or more"

@@ -67,7 +67,12 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         for replica, engine, cache in zip(replicas, engines, caches, strict=True)
     }
     assert VERIFY.router_port is not None
-    forwards[f"service/{VERIFY.router}"] = {VERIFY.router_port: router.server_address[1]}
+    assert VERIFY.router_metrics_port is not None
+    metrics = FakeServer(*replicas, prefix="/router")
+    forwards[f"service/{VERIFY.router}"] = {
+        VERIFY.router_port: router.server_address[1],
+        VERIFY.router_metrics_port: metrics.server_address[1],
+    }
     tmp = [".tmp-pod-a", ".tmp-pod-b"]
     listings = [{"tmp": tmp, "chunks": [f"{n}" for n in range(40 * step)]} for step in range(4)]
     yield {
@@ -76,7 +81,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         "listings": listings,
         "replicas": replicas,
     }
-    for server in (*engines, *caches, router):
+    for server in (*engines, *caches, router, metrics):
         server.end()
 
 

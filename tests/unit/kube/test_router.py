@@ -77,7 +77,22 @@ def test_out_of_reach_defaults_are_replaced(args: list[str]) -> None:
     given = flags(args)
     assert given["--host"] == given["--prometheus-host"] == "0.0.0.0"  # noqa: S104
     assert given["--health-check-interval-secs"] == "1"
-    assert given["--cb-timeout-duration-secs"] == "3"
+    assert given["--cb-timeout-duration-secs"] == "1"
+
+
+def test_the_breaker_opens_before_all_attempts_are_spent(args: list[str]) -> None:
+    given = flags(args)
+    assert int(given["--cb-failure-threshold"]) < int(given["--retry-max-retries"])
+
+
+def test_others_outlast_a_breaker_that_one_request_opened(args: list[str]) -> None:
+    given = flags(args)
+    pauses = int(given["--retry-max-retries"]) - 1
+    # Each pause is 1.5 times the one before, and up to a fifth shorter (the router's defaults).
+    shortest = sum(
+        0.8 * int(given["--retry-initial-backoff-ms"]) * 1.5**number for number in range(pauses)
+    )
+    assert shortest > 1000 * int(given["--cb-timeout-duration-secs"])
 
 
 @pytest.mark.parametrize("policy", ["cache_aware", "consistent_hash"])
@@ -85,9 +100,13 @@ def test_thresholds_belong_to_cache_aware(
     policy: str, router: RouterPlan, default_plan: ServingPlan, rendered: Render
 ) -> None:
     other = replace(router, policy=policy)
+    (engine,) = default_plan.engines
+    engines = (replace(engine, renders_for_router=policy == "cache_aware"),)
     (proof,) = default_plan.verifications
     proofs = (replace(proof, router_policy=policy),)
-    charts = rendered(replace(default_plan, routers=(other,), verifications=proofs))
+    charts = rendered(
+        replace(default_plan, engines=engines, routers=(other,), verifications=proofs)
+    )
     deployment = find(charts["router"], "Deployment", router.name)
     given = flags(container(pod(deployment), "router")["args"])
     expected = {"--balance-abs-threshold": "4", "--balance-rel-threshold": "1.1"}
@@ -127,6 +146,21 @@ def test_only_labelled_clients_reach_the_api(
         {"podSelector": {"matchLabels": {"kascade.dev/client": "true"}}},
         {"namespaceSelector": {"matchLabels": {"kascade.dev/client": "true"}}},
     ]
+
+
+def test_the_proof_alone_may_ask_what_the_router_does_not_know(
+    router: RouterPlan, default_charts: dict[str, list[Object]]
+) -> None:
+    policy = find(default_charts["router"], "NetworkPolicy", router.name)["spec"]
+    rules = [
+        rule
+        for rule in policy["ingress"]
+        if router.metrics_port in [entry["port"] for entry in rule["ports"]]
+    ]
+    peers = [peer for rule in rules for peer in rule["from"] if "ipBlock" not in peer]
+    ((name, labels),) = [(k, v) for peer in peers for k, v in peer.items()]
+    assert name == "podSelector"
+    assert labels["matchLabels"]["app.kubernetes.io/component"] == "verify"
 
 
 def test_it_runs_without_root(router: RouterPlan, default_charts: dict[str, list[Object]]) -> None:

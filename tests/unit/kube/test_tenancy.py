@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kascade.kube.door import nginx_config
+from kascade.kube.limits import LIMITS_MIDDLEWARE
 from kascade.programs import program_files
 from kascade.sizing.plan import DoorPlan, ServingPlan
 from tests.unit.kube.conftest import _charts, _plan
@@ -75,12 +76,12 @@ def test_an_engine_that_all_share_has_none_of_it(default_charts: dict[str, list[
     deployment = find(default_charts["engine-qwen2-7b"], "Deployment", "qwen2-7b")
     part = container(pod(deployment), "vllm")
     assert [word for word in part["args"] if word.startswith("--middleware")] == [
-        "--middleware=kascade_engine.CoreHealth"
+        f"--middleware={LIMITS_MIDDLEWARE}",
+        "--middleware=kascade_engine.CoreHealth",
     ]
     assert [name for name in environment(part) if name.startswith("KASCADE_T")] == []
-    # Of its programs alone: a tenancy's hash stands behind.
-    assert "-" not in pod_template(deployment)["metadata"]["annotations"]["kascade.dev/config-hash"]
-    assert of_kind(default_charts["engine-qwen2-7b"], "ConfigMap") == []
+    names = {i["metadata"]["name"] for i in of_kind(default_charts["engine-qwen2-7b"], "ConfigMap")}
+    assert names == {"qwen2-7b-limits"}
 
 
 def admitted(objects: list[Object], labels: dict[str, str], namespace: dict[str, str]) -> set[str]:

@@ -142,7 +142,9 @@ def test_it_reaches_its_engine_and_its_router_and_they_let_it_in(
     outgoing = find(objects, "NetworkPolicy", verify.name)["spec"]
     assert matches(outgoing["podSelector"], pod_labels(template))
     opened = sorted(port["port"] for rule in outgoing["egress"] for port in rule["ports"])
-    assert opened == sorted([verify.engine_port, verify.lmcache_port, verify.router_port])
+    assert verify.router_metrics_port is not None
+    ports = [verify.engine_port, verify.lmcache_port, verify.router_port]
+    assert opened == sorted([*ports, verify.router_metrics_port])
     incoming = find(objects, "NetworkPolicy", f"{verify.name}-ingress")["spec"]
     (rule,) = incoming["ingress"]
     assert matches(rule["from"][0]["podSelector"], pod_labels(template))

@@ -23,12 +23,12 @@ def system(quick: None) -> Iterator[Callable[..., FakeSystem]]:  # noqa: ARG001 
     """Start two replicas; keyword arguments change the second one."""
     running: list[FakeServer] = []
 
-    def start(*, in_turn: bool = False, **second: Any) -> FakeSystem:
+    def start(*, in_turn: bool = False, learns: bool = True, **second: Any) -> FakeSystem:
         shared: set[str] = second.pop("shared", set())
         a = FakeReplica(name="pod-a", l2=shared)
         b = FakeReplica(**{"name": "pod-b", "l2": shared} | second)
         servers = [FakeServer(a), FakeServer(b)]
-        router = FakeServer(a, b, in_turn=in_turn)
+        router = FakeServer(a, b, in_turn=in_turn, learns=learns)
         running.extend([*servers, router])
         return FakeSystem([a, b], servers, router)
 

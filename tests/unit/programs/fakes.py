@@ -116,6 +116,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         replica = self.server.replica
         path = f"{self.server.prefix}{self.path}"
+        if path in {"/router-metrics", "/router/metrics"}:
+            name = "vllm_router_prefix_routing_decisions_total"
+            line = f'{name}{{outcome="missing_tokens"}} {self.server.missing}\n'
+            self._send(line.encode(), "text/plain")
+            return
         page = replica.pages().get(path)
         if page is None or (path.startswith("/lmcache") and not replica.cache_answers):
             self.send_error(503)
@@ -125,6 +130,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/v1/chat/completions":
+            self.server.missing += 0 if self.server.learns else 1
+            self._send(b"{}", "application/json")
+            return
         assert body["temperature"] == 0
         assert body["ignore_eos"] is True
         assert body["return_token_ids"] is True
@@ -160,11 +169,15 @@ class FakeServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, *replicas: FakeReplica, in_turn: bool = False, prefix: str = "") -> None:
+    def __init__(
+        self, *replicas: FakeReplica, in_turn: bool = False, learns: bool = True, prefix: str = ""
+    ) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.prefix = prefix
         self._replicas = replicas
         self._in_turn = in_turn
+        self.learns = learns
+        self.missing = 0
         self._served = 0
         self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
@@ -208,4 +221,5 @@ class FakeSystem:
                 for replica, server in zip(self.replicas, self.servers, strict=True)
             ),
             router_url=self.router.url,
+            router_metrics_url=f"{self.router.url}/router-metrics",
         )

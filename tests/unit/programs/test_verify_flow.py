@@ -49,6 +49,16 @@ def test_a_system_that_shares_passes(system: Start) -> None:
     assert "pod-a > pod-b: taken from L2" in names
     assert "pod-b > pod-a: taken from L2" in names
     assert "router (cache_aware): a prompt stays" in names
+    assert "router (cache_aware): it knows a chat's tokens" in names
+
+
+def test_a_router_that_knows_no_tokens_fails_although_a_prompt_stays(system: Start) -> None:
+    """An idle router sends what it does not know to one replica, always the same."""
+    report = run(system(learns=False), router_policy="cache_aware")
+    assert failed(report) == ["router (cache_aware): it knows a chat's tokens"]
+    (check,) = [c for c in report.checks if c.verdict == FAILED]
+    assert "--enable-scale-out" in check.measured
+    assert failed(run(system(learns=False), router_policy="round_robin")) == []
 
 
 def test_the_same_seed_sends_the_same_prompts(system: Start) -> None:

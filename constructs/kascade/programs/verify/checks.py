@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from .client import UnreachableError
+from .client import UnreachableError, get_text
 from .counters import await_stored, engine_page, settled_pages
 from .diagnosis import diagnose
 from .facts import Facts
+from .metrics import parse
 from .prompt import whole_chunks
 from .proof import Proof, Settings
 from .reading import EXTERNAL_HITS, LOCAL_HITS, PROMPT_TOKENS, Look, Reading, Seen, delta
@@ -20,6 +21,12 @@ from .target import Target
 STAYING: Final = frozenset({"cache_aware"})
 """Policies of vllm-router that send a prompt where it was before. ``consistent_hash`` does so by a
 session id, which a prompt does not carry."""
+
+
+RENDERING: Final = STAYING
+"""Those that ask each engine to render a prompt, to know its tokens."""
+
+UNKNOWN_PREFIXES: Final = "vllm_router_prefix_routing_decisions_total"
 
 
 def verify(
@@ -166,6 +173,8 @@ def _router(proof: Proof, url: str) -> Iterator[Check]:
     except UnreachableError as error:
         yield Check(name=f"{name}: answer", measured=str(error), wanted="two", verdict=FAILED)
         return
+    if policy in RENDERING and proof.target.router_metrics_url is not None:
+        yield _known(proof, url, name, proof.target.router_metrics_url)
     chunk = proof.target.chunk_size
     wanted = whole_chunks(second.tokens, chunk) * chunk
     staying = policy in STAYING
@@ -181,6 +190,30 @@ def _router(proof: Proof, url: str) -> Iterator[Check]:
         wanted=f"{wanted} tokens",
         verdict=_verdict(second.cached >= wanted),
     )
+
+
+def _known(proof: Proof, url: str, name: str, metrics_url: str) -> Check:
+    """Judge whether the router learns the tokens of a chat.
+
+    Where it does not, it sends every prompt to the least loaded replica, and a quiet system's is
+    always the same one: so that prompts stay does not show it.
+    """
+    title, wanted = f"{name}: it knows a chat's tokens", "missing_tokens 0"
+    try:
+        before = _unknown(metrics_url)
+        proof.say("sending a chat through the router")
+        proof.chat(url)
+        missing = _unknown(metrics_url) - before
+    except UnreachableError as error:
+        return Check(name=title, measured=str(error), wanted=wanted, verdict=FAILED)
+    measured = f"missing_tokens {missing:g}"
+    if missing:
+        measured += "; do engines answer 403 to /render, without --enable-scale-out?"
+    return Check(name=title, measured=measured, wanted=wanted, verdict=_verdict(missing == 0))
+
+
+def _unknown(metrics_url: str) -> float:
+    return parse(get_text(metrics_url)).total(UNKNOWN_PREFIXES, outcome="missing_tokens")
 
 
 def _land(proof: Proof, url: str, prompt: str) -> _Landing:

@@ -185,6 +185,26 @@ def complete(  # noqa: PLR0913 - keyword-only
     return Answer(token_ids=tuple(ids), prompt_tokens=counted, ttft_seconds=first - started)
 
 
+def chat(base: str, *, model: str, text: str, seconds: float, tenant: str | None = None) -> None:
+    """Let an engine or a router answer one turn of a chat, with one token.
+
+    Args:
+        base: URL of the API, without a path.
+        model: What a request calls the model.
+        text: Of the turn.
+        seconds: Deadline of the whole request.
+        tenant: Whose request it is, where the engine keeps tenants apart.
+
+    Raises:
+        UnreachableError: No answer came in time.
+    """
+    body = {"model": model, "messages": [{"role": "user", "content": text}], "max_tokens": 1}
+    with _exchange(
+        "POST", f"{base.rstrip('/')}/v1/chat/completions", body, seconds, tenant
+    ) as response:
+        response.read()
+
+
 def _events(url: str, response: HTTPResponse) -> Iterator[dict[str, Any]]:
     while line := response.readline(_LONGEST_LINE + 1):
         if len(line) > _LONGEST_LINE:

@@ -196,6 +196,7 @@ def read_target(arguments: argparse.Namespace) -> Target:
         chunk_size=arguments.chunk_size,
         replicas=replicas,
         router_url=arguments.router_url,
+        router_metrics_url=arguments.router_metrics_url,
         tenant=arguments.tenant,
         stranger=arguments.stranger,
     )
@@ -214,6 +215,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--engine-port", type=_positive, metavar="PORT")
     parser.add_argument("--lmcache-port", type=_positive, metavar="PORT")
     parser.add_argument("--router-url", metavar="URL", help="the router's API, without a path")
+    parser.add_argument("--router-metrics-url", metavar="URL", help="its metrics, with their path")
     parser.add_argument("--tenant", help="whose requests these are, where tenants are kept apart")
     parser.add_argument("--stranger", help="another tenant, which must find nothing of them")
     parser.add_argument("--router-policy", help="the router's own word for its policy")

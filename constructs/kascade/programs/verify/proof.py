@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from .client import Answer, UnreachableError, complete
+from .client import Answer, UnreachableError, chat, complete
 from .counters import SETTLE_SECONDS, await_stored, cache_page, engine_page, fetched, settled_pages
 from .facts import Facts, observe
 from .prompt import WARM_WORDS, whole_chunks, words, words_for
@@ -151,6 +151,17 @@ class Proof:
     def ask_as(self, tenant: str | None, url: str, prompt: str) -> Answer:
         """Let a replica complete a prompt of another tenant, or of none."""
         return self._send(url, prompt, tenant)
+
+    def chat(self, url: str) -> None:
+        """Let a router answer a turn of a chat that nobody has sent yet."""
+        self._prompts += 1
+        chat(
+            url,
+            model=self.target.model,
+            text=words(self.settings.seed, f"chat {self._prompts}", WARM_WORDS),
+            seconds=self.settings.request_seconds,
+            tenant=self.target.tenant,
+        )
 
     def _complete(self, url: str, prompt: str) -> Answer:
         return self._send(url, prompt, self.target.tenant)
