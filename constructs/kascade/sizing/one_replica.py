@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kascade.errors import ConfigPath, Problem, format_path
+from kascade.errors import ConfigPath, Problem, Remedy
 from kascade.sizing import gpu, host, pool
 from kascade.sizing.batch import Batch, batch_of
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.plan import (
     ContainerSize,
 )
+from kascade.sizing.remedies import on_offer, setting, settings
 from kascade.units import MIB, format_bytes, mib_to_gib
 
 BYTES_16_BIT: Final = 2
@@ -37,22 +39,20 @@ def check_parallelism(given: EngineInput) -> bool:
         given.refuse(
             "tensor_parallel",
             f"got {tp}, but {given.instance.name} has {given.instance.gpus} GPU"
-            f"{'s' if given.instance.gpus > 1 else ''}; a replica cannot span instances. Lower it "
-            "or choose a larger type",
+            f"{'s' if given.instance.gpus > 1 else ''}; a replica cannot span instances",
+            remedies=(
+                tuple(given.set("tensor_parallel", n) for n in reversed(given.parallelisms)),
+                given.other_types(fits=lambda kind: kind.gpus >= tp),
+            ),
+            code="gpus-of-one-instance",
         )
         return False
     if facts.attention_heads % tp or (facts.kv_heads % tp and tp % facts.kv_heads):
-        fitting = [
-            n
-            for n in range(1, given.instance.gpus + 1)
-            if facts.attention_heads % n == 0
-            and (facts.kv_heads % n == 0 or n % facts.kv_heads == 0)
-        ]
         given.refuse(
             "tensor_parallel",
             f"got {tp}, which does not divide the {facts.attention_heads} attention heads and "
             f"{facts.kv_heads} KV heads of {model.model}; allowed on this type: "
-            f"{', '.join(map(str, fitting))}",
+            f"{', '.join(map(str, given.parallelisms))}",
         )
         return False
     return True
@@ -89,8 +89,13 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
         given.refuse(
             "max_batched_tokens",
             f"got {batch.tokens}, less than max_num_seqs ({batch.seqs}): vLLM refuses that, since "
-            f"each request needs at least one token of a pass. Set it to {batch.seqs}",
+            "each request needs at least one token of a pass",
             given.path("max_num_seqs"),
+            remedies=(
+                (given.set("max_batched_tokens", batch.seqs),),
+                (given.set("max_num_seqs", batch.tokens),),
+            ),
+            code="requests-of-a-pass",
         )
     chunk_bytes = kv * given.config.cache.chunk_size
     if given.config.cache.l2.kind == "curvine" and chunk_bytes > pool.BLOCK_SIZE_MB * MIB:
@@ -98,8 +103,10 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
             "model",
             f"one chunk of {given.config.cache.chunk_size} tokens of {model.model} is "
             f"{format_bytes(chunk_bytes)} on each GPU, more than a Curvine block of "
-            f"{pool.BLOCK_SIZE_MB} MiB; lower cache.chunk_size",
+            f"{pool.BLOCK_SIZE_MB} MiB",
             ("cache", "chunk_size"),
+            remedies=((_chunk_of(given, pool.BLOCK_SIZE_MB * MIB // kv),),),
+            code="chunk-of-a-block",
         )
     activations = gpu.activation_bytes(
         facts,
@@ -125,8 +132,14 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
         given.refuse(
             "model",
             f"{model.model} does not fit {tp} x {given.instance.gpu.name}: {taken} on each GPU "
-            f"leave no room for KV blocks in {budget}. Raise tensor_parallel, quantize, lower "
-            "max_batched_tokens or choose a larger type",
+            f"leave no room for KV blocks in {budget}",
+            remedies=(
+                given.more_gpus,
+                (given.set("quantization", "fp8"),) if model.quantization is None else (),
+                tuple(given.set("max_batched_tokens", n) for n in (2048, 512) if n < batch.tokens),
+                _larger_gpus(given),
+            ),
+            code="model-on-gpus",
         )
         return None
     reason = f"({budget} - {taken}) / {format_bytes(kv)} a token"
@@ -140,6 +153,40 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
         max_model_len=longest,
         batch=batch,
     )
+
+
+def _larger_gpus(given: EngineInput) -> tuple[Remedy, ...]:
+    """Give the group another type whose GPUs hold the weights, with as many as that takes."""
+    found = []
+    for kind in on_offer(given.config, given.group):
+        for n in given.parallelisms_on(kind):
+            weights = gpu.weights_per_gpu(
+                given.facts, tensor_parallel=n, quantization=given.model.quantization
+            )
+            if n >= given.tp and weights < kind.gpu.memory_mib * MIB:
+                values: dict[ConfigPath, object] = {
+                    ("instance_groups", given.group_index, "instance_type"): kind.name
+                }
+                if n > given.tp:
+                    values[given.path("tensor_parallel")] = n
+                found.append(settings(values))
+    return tuple(found)
+
+
+def _chunk_of(given: EngineInput, tokens: int) -> Remedy:
+    """Lower the chunk to whole blocks of at most some tokens."""
+    block = given.config.cache.block_size
+    return setting(("cache", "chunk_size"), max(block, tokens // block * block))
+
+
+def _less_tiered(given: EngineInput, missing_gib: int) -> tuple[int | None, ...]:
+    """Shares of RAM for tiered storage that free some GiB for each engine; last, none at all."""
+    share = given.config.hyperpod.tiered_storage_percentage
+    if share is None:
+        return ()
+    of_node = missing_gib * given.instance.gpus / given.tp
+    less = share - math.ceil(100 * of_node / given.instance.ram_gib)
+    return (less, less - 1, None)
 
 
 def _max_model_len(given: EngineInput, l0_tokens: int) -> int:
@@ -156,17 +203,24 @@ def _max_model_len(given: EngineInput, l0_tokens: int) -> int:
     elif wanted < chunk:
         given.refuse(
             "max_model_len",
-            f"got {wanted}, less than one chunk of {chunk} tokens, so nothing would ever be "
-            "cached; raise it or lower cache.chunk_size",
+            f"got {wanted}, less than one chunk of {chunk} tokens, so nothing would ever be cached",
             ("cache", "chunk_size"),
+            remedies=((given.set("max_model_len", chunk),), (_chunk_of(given, wanted),)),
+            code="request-of-a-chunk",
         )
     elif wanted > l0_tokens:
         given.refuse(
             "max_model_len",
             f"got {wanted}, but L0 holds {l0_tokens} tokens of this model on "
             f"{given.tp} x {given.instance.gpu.name}, and vLLM does not start when one request "
-            f"cannot fit. Use at most {l0_tokens // chunk * chunk}, kv_cache_dtype: fp8 or more "
-            "GPUs",
+            "cannot fit",
+            remedies=(
+                (given.set("max_model_len", l0_tokens // chunk * chunk),),
+                (given.set("kv_cache_dtype", "fp8"),),
+                given.more_gpus,
+                given.other_types(fits=lambda kind: kind.gpus >= given.tp),
+            ),
+            code="request-in-l0",
         )
     return wanted
 
@@ -219,16 +273,21 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
         tiered = ("hyperpod", "tiered_storage_percentage")
         if wanted:
             place: ConfigPath = ("cache", "l1", "capacity_gib")
-            lower = f"cache.l1.capacity_gib or {format_path(tiered)}"
         else:
             place = tiered if percentage else given.path("instance_group")
-            lower = format_path(tiered)
         given.problems.append(
             Problem(
                 path=place,
                 message=f"the RAM of {given.instance.name} is overcommitted for "
-                f"{given.model.name}: {asked}, but {max(room, 0)} GiB are left ({parts}). Lower "
-                f"{lower}, or choose a type with more RAM",
+                f"{given.model.name}: {asked}, but {max(room, 0)} GiB are left ({parts})",
+                remedies=(
+                    (setting(("cache", "l1", "capacity_gib"), room),) if wanted else (),
+                    tuple(
+                        setting(tiered, less) for less in _less_tiered(given, (wanted or 1) - room)
+                    ),
+                    given.other_types(fits=lambda kind: kind.gpus >= given.tp),
+                ),
+                code="host-ram",
                 also_reads=(
                     *given.read_paths,
                     tiered,
@@ -244,7 +303,13 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
             "instance_group",
             f"{given.instance.name} leaves {max(0, share.cpu_millis)} thousandths of a CPU "
             f"to {given.model.name} after its daemons; {server_cpu + host.ENGINE_MIN_CPU_MILLIS} "
-            "are needed. Choose a type with more vCPUs",
+            "are needed",
+            remedies=(
+                given.other_types(
+                    fits=lambda kind: kind.gpus >= given.tp and kind.vcpus > given.instance.vcpus
+                ),
+            ),
+            code="host-cpu",
         )
         return None
     l1 = wanted or room

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final
 
 from kascade.catalog.models import MODELS, ModelFacts
 from kascade.config.checks import check_config
@@ -33,20 +31,11 @@ from kascade.sizing.plan import (
     ServingPlan,
 )
 from kascade.sizing.remedies import advised
-from kascade.sizing.shared_tier import give_to_the_pool, share_of
+from kascade.sizing.shared_tier import give_to_the_pool, more_room, share_of
 from kascade.sizing.tenancy import (
     shared_places,
 )
 from kascade.sizing.zones import check_zone_offerings
-
-_MORE_ROOM: Final = MappingProxyType(
-    {
-        "curvine": "Raise capacity_gib_per_node or lower reserved_gib_per_node",
-        "managed": "Give hyperpod.tiered_storage_percentage",
-        "directory": "Raise capacity_gib",
-    }
-)
-"""How each kind of L2 gets more room."""
 
 
 def plan_file(path: Path | str) -> ServingPlan:
@@ -209,9 +198,10 @@ def _engines(
             draft.problems.append(
                 Problem(
                     path=("cache", "l2"),
-                    message=f"the pool has no room for {given.model.name}: {share.reason}. "
-                    f"{_MORE_ROOM[draft.config.cache.l2.kind]}",
+                    message=f"the pool has no room for {given.model.name}: {share.reason}",
                     also_reads=(("instance_groups",), given.path("tensor_parallel")),
+                    remedies=more_room(draft, groups[given.group.name], gpus=given.tp),
+                    code="l2-of-an-engine",
                 )
             )
         fits = check_parallelism(given)
