@@ -19,6 +19,7 @@ from kascade.sizing.plan import (
 )
 from kascade.sizing.remedies import setting
 from kascade.sizing.tenancy import tenancy_of
+from kascade.sizing.tiers import warn_of_tiers
 from kascade.sizing.weights import (
     WEIGHTS_SPARE,
     checkpoint_bytes,
@@ -98,12 +99,14 @@ def plan_engine(
                     code=f"chunk-in-{name}",
                 )
             )
+    warn_of_tiers(given, figures, longest=gpus.max_model_len, l1_gib=ram.l1_gib)
     even = figures.break_even_tokens
-    if l2 is not None and (even is None or even.value > gpus.max_model_len):
+    rate = figures.l2_load_rate
+    if l2 is not None and rate and (even is None or even.value > gpus.max_model_len):
         given.warn(
             "model",
             f"L2 never pays for {model.name}: no request is long enough for loading to be quicker "
-            f"than computing ({figures.break_even_reason})",
+            f"than computing ({figures.break_even_reason}; loading: {rate.reason})",
             remedies=(
                 (given.set("kv_cache_dtype", "fp8"),),
                 given.other_types(

@@ -33,6 +33,7 @@ class EngineInput:
         tenant: The one tenant whose engine it is, or None.
         packing: Where all engines of the group stand.
         usd_per_hour: Price of one instance of the group.
+        l2_zones: Where the nodes of a shared pool stand.
     """
 
     index: int
@@ -46,6 +47,7 @@ class EngineInput:
     image: str
     usd_per_hour: Price
     tenant: str | None = None
+    l2_zones: tuple[str, ...] = ()
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 

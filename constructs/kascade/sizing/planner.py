@@ -35,6 +35,7 @@ from kascade.sizing.shared_tier import give_to_the_pool, more_room, share_of
 from kascade.sizing.tenancy import (
     shared_places,
 )
+from kascade.sizing.tiers import advise_on_zones, zones_of_l2
 from kascade.sizing.zones import check_zone_offerings
 
 
@@ -149,6 +150,7 @@ def _sized(
     draft.problems += check_closed(draft, groups)
     check_zone_offerings(draft, groups)
     advise(draft, groups)
+    advise_on_zones(draft, groups, engines)
     if sound:
         draft.problems += shared_places(engines)
     return groups, engines, carried
@@ -178,6 +180,7 @@ def _inputs(draft: Draft, groups: Mapping[str, Group]) -> list[EngineInput]:
                 image=draft.image("engine"),
                 usd_per_hour=group.price_in(draft.config.region),
                 tenant=tenant,
+                l2_zones=zones_of_l2(draft, groups),
             )
             for name, tenant in zip(model.engine_names, tenants, strict=True)
         ]
