@@ -133,6 +133,11 @@ def _engine_transfer(container: Container, place: Place) -> Container:  # noqa: 
     return edit_json(container, _TRANSFER, edit)
 
 
+def _any_mount(container: Container, place: Place) -> Container:  # noqa: ARG001
+    kept = (word for word in container.argv if not word.startswith("--filesystem="))
+    return replace(container, argv=tuple(kept))
+
+
 def _programs(container: Container, place: Place) -> Container:
     """Several ConfigMaps are mounted below one path; their folders have none in common."""
     above = container.environment.get("PYTHONPATH")

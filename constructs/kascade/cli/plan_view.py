@@ -198,6 +198,9 @@ def _add_l2_rows(table: Table, engine: EnginePlan) -> None:
         f"{even.value:,.0f} tokens" if even is not None and pays else "never",
         engine.figures.break_even_reason,
     )
+    cross = engine.figures.cross_zone_hits
+    if cross is not None:
+        table.add_row("hits across zones", f"{cross.value:,.2f} {cross.unit}", cross.reason)
 
 
 def _nodes(plan: ServingPlan) -> Table:

@@ -22,6 +22,7 @@ from kascade.errors import Problem
 from kascade.sizing import host, pool
 from kascade.sizing.addresses import advise_on_ranges
 from kascade.sizing.draft import Draft, Group
+from kascade.sizing.remedies import setting
 from kascade.sizing.surroundings import advise_on_surroundings
 from kascade.units import GB, counted
 
@@ -315,7 +316,9 @@ def _of_updates(draft: Draft) -> None:
             Problem(
                 path=(*path, field),
                 message="an update takes every node of a group away at once, and nothing answers "
-                "meanwhile; lower it",
+                "meanwhile",
+                remedies=((setting((*path, field), 50 if field == "batch_percentage" else 1),),),
+                code="update-of-all",
             )
         )
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from kascade.catalog.operator import KNOWN_FAULTS
+from kascade.config.model import NoL2Config
 from kascade.errors import Problem
 from kascade.sizing.answers import warn_of_renders
 from kascade.sizing.figures import figures_of
-from kascade.sizing.inputs import EngineInput
+from kascade.sizing.inputs import EngineInput, Remedies
 from kascade.sizing.l2 import HASH_ALGORITHM, L2Share, l2_plan
 from kascade.sizing.life import NOTICE_SECONDS, SHUTDOWN_SECONDS, SHUTDOWN_TIMEOUT_SECONDS
 from kascade.sizing.one_replica import GpuSizing, HostSizing
@@ -17,8 +19,10 @@ from kascade.sizing.plan import (
     EnginePlan,
     LMCachePlan,
 )
+from kascade.sizing.remedies import setting
 from kascade.sizing.routing import CHOICES
 from kascade.sizing.tenancy import tenancy_of
+from kascade.sizing.tiers import warn_of_tiers
 from kascade.sizing.weights import (
     WEIGHTS_SPARE,
     checkpoint_bytes,
@@ -61,6 +65,16 @@ RENEW_SECONDS: Final = 600
 that is popular. Any time that is short against what files live costs no hit (docs/janitor.md)."""
 
 
+_IN_CLEAR: Final = replace(
+    setting(("cache", "l2", "integrity"), "none"),
+    words="where a wrong answer after a disk fault is acceptable, set cache.l2.integrity to none",
+)
+
+_NO_L2: Final = replace(
+    setting(("cache", "l2"), NoL2Config(kind="none")), words="set cache.l2.kind to none"
+)
+
+
 def plan_engine(
     given: EngineInput, *, gpus: GpuSizing, ram: HostSizing, l2: L2Share | None
 ) -> EnginePlan:
@@ -72,8 +86,12 @@ def plan_engine(
     elif not surge and model.replicas == 1:
         given.warn(
             "replicas",
-            f"one replica and no free GPU: {model.name} is down during every roll-out. Two "
-            "replicas, or one more instance, avoid that",
+            f"one replica and no free GPU: {model.name} is down during every roll-out",
+            remedies=(
+                (given.more_instances(1),),
+                (given.set("replicas", 2), given.more_replicas(2)),
+            ),
+            code="roll-out",
         )
     warn_of_loose_weights(given)
     choice = CHOICES.get(config.router.strategy)
@@ -81,9 +99,11 @@ def plan_engine(
     if renders:
         warn_of_renders(given, tokens=gpus.max_model_len)
     figures = figures_of(given, gpus=gpus, ram=ram, l2=l2)
-    for tier, tokens, name in (
-        ("L1", figures.l1_tokens, "l1"),
-        ("L2", figures.l2_tokens, "l2"),
+    stored = int(figures.stored_per_token.value)
+    l2_bytes = int(l2.capacity_gib * GIB * l2.usable) if l2 is not None else 0
+    for tier, tokens, name, room in (
+        ("L1", figures.l1_tokens, "l1", ram.l1_gib * GIB),
+        ("L2", figures.l2_tokens, "l2", l2_bytes),
     ):
         if tokens.value < config.cache.chunk_size and (
             tier == "L1" or (l2 is not None and l2.capacity_gib >= 1)
@@ -92,19 +112,33 @@ def plan_engine(
                 Problem(
                     path=("cache", name),
                     message=f"{tier} of {model.name} is too small for one chunk of "
-                    f"{config.cache.chunk_size} tokens ({tokens.reason}); give it more room or "
-                    "lower cache.chunk_size",
+                    f"{config.cache.chunk_size} tokens ({tokens.reason})",
                     also_reads=(*given.read_paths, ("cache", "chunk_size")),
+                    remedies=_room_for_a_chunk(given, name, tokens=room // stored),
+                    code=f"chunk-in-{name}",
                 )
             )
+    warn_of_tiers(given, figures, longest=gpus.max_model_len, l1_gib=ram.l1_gib)
     even = figures.break_even_tokens
-    if l2 is not None and (even is None or even.value > gpus.max_model_len):
+    rate = figures.l2_load_rate
+    if l2 is not None and rate and (even is None or even.value > gpus.max_model_len):
         given.warn(
             "model",
             f"L2 never pays for {model.name}: no request is long enough for loading to be quicker "
-            f"than computing ({figures.break_even_reason}). A type with a faster network, "
-            "kv_cache_dtype: fp8 or, where a wrong answer after a disk fault is acceptable, "
-            "integrity: none changes that",
+            f"than computing ({figures.break_even_reason}; loading: {rate.reason})",
+            remedies=(
+                (given.set("kv_cache_dtype", "fp8"),),
+                given.other_types(
+                    fits=lambda kind: (
+                        kind.gpu is given.instance.gpu
+                        and kind.gpus == given.instance.gpus
+                        and kind.network_gbps > given.instance.network_gbps
+                    )
+                ),
+                (_IN_CLEAR,) if config.cache.l2.kind in {"curvine", "directory"} else (),
+                (_NO_L2,),
+            ),
+            code="l2-pays",
         )
     shares = tp < given.instance.gpus
     if shares and given.tenant is not None:
@@ -183,6 +217,16 @@ def plan_engine(
     )
 
 
+def _room_for_a_chunk(given: EngineInput, tier: str, *, tokens: int) -> Remedies:
+    """Make chunks as small as what a tier holds, or L1 as large as it can be."""
+    block, capacity = given.config.cache.block_size, ("cache", "l1", "capacity_gib")
+    asked = tier == "l1" and given.config.cache.l1.capacity_gib is not None
+    return (
+        (setting(("cache", "chunk_size"), tokens // block * block),) if tokens >= block else (),
+        (setting(capacity, None),) if asked else (),
+    )
+
+
 def _check_operator(given: EngineInput, *, can_surge: bool) -> None:
     """Note what mode `operator` cannot do and what deserves a look."""
     model = given.model
@@ -190,11 +234,15 @@ def _check_operator(given: EngineInput, *, can_surge: bool) -> None:
         given.refuse(
             "mode",
             f"the operator rolls {model.name} out by adding a pod before it takes one away, and "
-            f"every GPU of {given.group.name!r} is taken, so each change would wait for ever. Give "
-            "the group one more instance, lower `replicas`, or choose mode: deployment, which "
-            "replaces one at a time",
+            f"every GPU of {given.group.name!r} is taken, so each change would wait for ever",
             given.path("replicas"),
             ("instance_groups", given.group_index, "count"),
+            remedies=(
+                (given.more_instances(1),),
+                tuple(given.set("replicas", n) for n in range(model.replicas - 1, 0, -1)),
+                (given.set("mode", "deployment"),),
+            ),
+            code="operator-surge",
         )
     given.warn(
         "mode",

@@ -11,6 +11,7 @@ from kascade.sizing.plan import (
     Figure,
     Price,
 )
+from kascade.sizing.tiers import cross_zone_hits
 from kascade.units import GIB, counted, format_bytes, format_count
 
 
@@ -126,6 +127,12 @@ def figures_of(
         if even is None
         else Figure(value=even, unit="tokens", reason=even_reason),
         break_even_reason=even_reason,
+        cross_zone_hits=cross_zone_hits(
+            given.l2_zones if l2 is not None else (),
+            stored=stored,
+            prefill=prefill,
+            usd=None if usd.value is None else usd.value * tp / given.instance.gpus,
+        ),
         usd_per_hour=Price(
             value=None if usd.value is None else round(usd.value * tp / given.instance.gpus, 4),
             unit="USD/h",

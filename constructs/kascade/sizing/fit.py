@@ -12,6 +12,7 @@ from kascade.sizing import features, host, operated
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.nodes import pack
+from kascade.sizing.remedies import other_types, setting, settings
 from kascade.sizing.routing import CHOICES
 from kascade.sizing.tenancy import (
     DOOR_CPU_MILLIS,
@@ -53,8 +54,17 @@ def gpus_fit(draft: Draft, groups: Mapping[str, Group], inputs: Sequence[EngineI
             Problem(
                 path=("instance_groups", group.index, "count"),
                 message=f"{names} need {counted(sum(wanted), 'GPU')}, but {count} x "
-                f"{group.instance.name} have {count * group.instance.gpus}. Set count "
-                f"to {needed} or lower `replicas`",
+                f"{group.instance.name} have {count * group.instance.gpus}",
+                remedies=(
+                    (setting(("instance_groups", group.index, "count"), needed),),
+                    tuple(
+                        setting(given.path("replicas"), n)
+                        for given in mine
+                        for n in (given.model.replicas - len(packing.left_over), 1)
+                        if 0 < n < given.model.replicas
+                    ),
+                ),
+                code="gpus-of-a-group",
                 also_reads=(
                     ("instance_groups", group.index, group.config.types_field),
                     *(path for given in mine for path in given.read_paths),
@@ -87,8 +97,16 @@ def pods_fit(
                     path=path,
                     message=f"{group.instance.name} has {counted(slots, 'pod slot')} on HyperPod, "
                     f"but {counted(len(carried[name]), 'daemon')} and "
-                    f"{counted(group.packing.engines_per_node, 'engine')} want one each; choose a "
-                    "larger type",
+                    f"{counted(group.packing.engines_per_node, 'engine')} want one each",
+                    remedies=(
+                        other_types(
+                            draft.config,
+                            group.index,
+                            group.config,
+                            fits=lambda kind, wanted=wanted: (kind.max_pods or 0) >= wanted,
+                        ),
+                    ),
+                    code="pod-slots",
                     also_reads=(("instance_groups", group.index), ("models",)),
                 )
             )
@@ -108,16 +126,26 @@ def _daemons_fit(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -
     if share.ram_mib < 0 or share.cpu_millis < 0:
         short = (
             f"they and tiered storage want {(share.daemon_mib + share.tiered_mib):,} MiB of "
-            f"{group.instance.allocatable_ram_mib:,}; choose a type with more RAM or lower "
-            "hyperpod.tiered_storage_percentage"
+            f"{group.instance.allocatable_ram_mib:,}"
             if share.ram_mib < 0
-            else f"they want {-share.cpu_millis / 1000:g} CPUs more than it has; choose a "
-            "larger type"
+            else f"they want {-share.cpu_millis / 1000:g} CPUs more than it has"
         )
         draft.problems.append(
             Problem(
                 path=("instance_groups", group.index, group.config.types_field),
                 message=f"{group.instance.name} cannot even hold its daemons: {short}",
+                remedies=(
+                    (setting(("hyperpod", "tiered_storage_percentage"), None),)
+                    if percentage
+                    else (),
+                    other_types(
+                        draft.config,
+                        group.index,
+                        group.config,
+                        fits=lambda kind: kind.ram_gib >= group.instance.ram_gib,
+                    ),
+                ),
+                code="daemons",
                 also_reads=(("hyperpod", "tiered_storage_percentage"),),
             )
         )
@@ -142,6 +170,7 @@ def system_nodes_fit(draft: Draft) -> None:
     each = SYSTEM_CPU_MILLIS[system.instance_type]
     # One node may be away for an update.
     needed = -(-wanted // each) + 1
+    where = ("kubernetes", "system_group")
     if needed > system.count:
         draft.problems.append(
             Problem(
@@ -150,7 +179,25 @@ def system_nodes_fit(draft: Draft) -> None:
                 f"{counted(doors, 'door') + ', ' if doors else ''}"
                 f"{counted(masters, 'Curvine master')}{others} and "
                 f"the add-ons ask for {wanted / 1000:g} CPUs, and one node may be away for an "
-                f"update. Use {needed} x {system.instance_type} or a larger type",
+                "update",
+                remedies=(
+                    (
+                        settings(
+                            {
+                                (*where, "count"): needed,
+                                (*where, "max_count"): max(needed, system.max_count),
+                            }
+                        )
+                        if needed > system.max_count
+                        else setting((*where, "count"), needed),
+                    ),
+                    tuple(
+                        setting((*where, "instance_type"), kind)
+                        for kind, millis in SYSTEM_CPU_MILLIS.items()
+                        if millis > each
+                    ),
+                ),
+                code="system-cpu",
                 also_reads=(
                     ("kubernetes", "system_group", "instance_type"),
                     ("router", "strategy"),

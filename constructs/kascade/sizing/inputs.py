@@ -17,7 +17,7 @@ from kascade.sizing.nodes import Packing
 from kascade.sizing.plan import (
     Price,
 )
-from kascade.sizing.remedies import other_types, setting
+from kascade.sizing.remedies import other_types, setting, settings
 
 Remedies = tuple[tuple[Remedy, ...], ...]
 """Families of remedies, of each of which one member is enough."""
@@ -33,6 +33,7 @@ class EngineInput:
         tenant: The one tenant whose engine it is, or None.
         packing: Where all engines of the group stand.
         usd_per_hour: Price of one instance of the group.
+        l2_zones: Where the nodes of a shared pool stand.
     """
 
     index: int
@@ -46,6 +47,7 @@ class EngineInput:
     image: str
     usd_per_hour: Price
     tenant: str | None = None
+    l2_zones: tuple[str, ...] = ()
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
@@ -103,6 +105,16 @@ class EngineInput:
         """Set one of the model's fields, if that cures."""
         return setting(self.path(name), value)
 
+    def more_instances(self, more: int) -> Remedy:
+        """Give the group further instances."""
+        path = ("instance_groups", self.group_index, "count")
+        return setting(path, self.group.count + more)
+
+    def more_replicas(self, replicas: int) -> Remedy:
+        """Have some replicas, and an instance more for them."""
+        path = ("instance_groups", self.group_index, "count")
+        return settings({self.path("replicas"): replicas, path: self.group.count + 1})
+
     def other_types(self, *, fits: Callable[[InstanceType], bool]) -> tuple[Remedy, ...]:
         """Give the group another type, the cheapest that cures."""
         return other_types(self.config, self.group_index, self.group, fits=fits)
@@ -115,10 +127,14 @@ class EngineInput:
     @property
     def parallelisms(self) -> list[int]:
         """Tensor parallel sizes that divide the model's heads and fit one instance."""
+        return self.parallelisms_on(self.instance)
+
+    def parallelisms_on(self, instance: InstanceType) -> list[int]:
+        """Tensor parallel sizes that divide the model's heads and fit an instance."""
         facts = self.facts
         return [
             n
-            for n in range(1, self.instance.gpus + 1)
+            for n in range(1, instance.gpus + 1)
             if facts.attention_heads % n == 0
             and (facts.kv_heads % n == 0 or n % facts.kv_heads == 0)
         ]

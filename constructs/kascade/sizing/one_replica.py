@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kascade.errors import ConfigPath, Problem, format_path
+from kascade.errors import ConfigPath, Problem, Remedy
 from kascade.sizing import gpu, host, objects, pool
 from kascade.sizing.batch import Batch, batch_of
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.plan import (
     ContainerSize,
 )
+from kascade.sizing.remedies import on_offer, setting, settings
 from kascade.units import MIB, format_bytes, mib_to_gib
 
 BYTES_16_BIT: Final = 2
@@ -37,22 +39,20 @@ def check_parallelism(given: EngineInput) -> bool:
         given.refuse(
             "tensor_parallel",
             f"got {tp}, but {given.instance.name} has {given.instance.gpus} GPU"
-            f"{'s' if given.instance.gpus > 1 else ''}; a replica cannot span instances. Lower it "
-            "or choose a larger type",
+            f"{'s' if given.instance.gpus > 1 else ''}; a replica cannot span instances",
+            remedies=(
+                tuple(given.set("tensor_parallel", n) for n in reversed(given.parallelisms)),
+                given.other_types(fits=lambda kind: kind.gpus >= tp),
+            ),
+            code="gpus-of-one-instance",
         )
         return False
     if facts.attention_heads % tp or (facts.kv_heads % tp and tp % facts.kv_heads):
-        fitting = [
-            n
-            for n in range(1, given.instance.gpus + 1)
-            if facts.attention_heads % n == 0
-            and (facts.kv_heads % n == 0 or n % facts.kv_heads == 0)
-        ]
         given.refuse(
             "tensor_parallel",
             f"got {tp}, which does not divide the {facts.attention_heads} attention heads and "
             f"{facts.kv_heads} KV heads of {model.model}; allowed on this type: "
-            f"{', '.join(map(str, fitting))}",
+            f"{', '.join(map(str, given.parallelisms))}",
         )
         return False
     return True
@@ -89,10 +89,16 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
         given.refuse(
             "max_batched_tokens",
             f"got {batch.tokens}, less than max_num_seqs ({batch.seqs}): vLLM refuses that, since "
-            f"each request needs at least one token of a pass. Set it to {batch.seqs}",
+            "each request needs at least one token of a pass",
             given.path("max_num_seqs"),
+            remedies=(
+                (given.set("max_batched_tokens", batch.seqs),),
+                (given.set("max_num_seqs", batch.tokens),),
+            ),
+            code="requests-of-a-pass",
         )
-    _check_objects(given, kv)
+from kascade.errors import ConfigPath, Problem, Remedy
+from kascade.sizing import gpu, host, objects, pool
     activations = gpu.activation_bytes(
         facts,
         max_batched_tokens=batch.tokens,
@@ -117,8 +123,14 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
         given.refuse(
             "model",
             f"{model.model} does not fit {tp} x {given.instance.gpu.name}: {taken} on each GPU "
-            f"leave no room for KV blocks in {budget}. Raise tensor_parallel, quantize, lower "
-            "max_batched_tokens or choose a larger type",
+            f"leave no room for KV blocks in {budget}",
+            remedies=(
+                given.more_gpus,
+                (given.set("quantization", "fp8"),) if model.quantization is None else (),
+                tuple(given.set("max_batched_tokens", n) for n in (2048, 512) if n < batch.tokens),
+                _larger_gpus(given),
+            ),
+            code="model-on-gpus",
         )
         return None
     reason = f"({budget} - {taken}) / {format_bytes(kv)} a token"
@@ -134,35 +146,8 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
     )
 
 
-def _check_objects(given: EngineInput, kv_per_gpu: int) -> None:
-    """Refuse chunks that are too large for one block of Curvine, or too small to fail properly."""
-    cache, model = given.config.cache, given.model.model
-    if cache.l2.kind != "curvine":
-        return
-    size = objects.object_bytes(
-        kv_per_gpu, chunk_size=cache.chunk_size, sealed=cache.l2.integrity == "aesgcm"
-    )
-    one = f"one chunk of {cache.chunk_size} tokens of {model} is {format_bytes(size)} on each GPU"
-    if size > pool.BLOCK_SIZE_MB * MIB:
-        most = objects.largest_chunk(
-            kv_per_gpu, block_size=cache.block_size, most_bytes=pool.BLOCK_SIZE_MB * MIB
-        )
-        given.refuse(
-            "model",
-            f"{one}, more than a Curvine block of {pool.BLOCK_SIZE_MB} MiB; lower cache.chunk_size"
-            + (f" to {most} or less" if most else ""),
-            ("cache", "chunk_size"),
-        )
-    elif size <= objects.BUFFER_BYTES:
-        least = objects.least_chunk(kv_per_gpu, block_size=cache.block_size)
-        given.refuse(
-            "model",
-            f"{one}. A Curvine client keeps up to {format_bytes(objects.BUFFER_BYTES)} until a "
-            "file is closed, so on a full pool each such store would leave an empty file and be "
-            f"called good; set cache.chunk_size to {least} or more",
-            ("cache", "chunk_size"),
-            ("cache", "block_size"),
-        )
+from kascade.errors import ConfigPath, Problem, Remedy
+from kascade.sizing import gpu, host, objects, pool
 
 
 def _max_model_len(given: EngineInput, l0_tokens: int) -> int:
@@ -179,17 +164,24 @@ def _max_model_len(given: EngineInput, l0_tokens: int) -> int:
     elif wanted < chunk:
         given.refuse(
             "max_model_len",
-            f"got {wanted}, less than one chunk of {chunk} tokens, so nothing would ever be "
-            "cached; raise it or lower cache.chunk_size",
+            f"got {wanted}, less than one chunk of {chunk} tokens, so nothing would ever be cached",
             ("cache", "chunk_size"),
+            remedies=((given.set("max_model_len", chunk),), (_chunk_of(given, wanted),)),
+            code="request-of-a-chunk",
         )
     elif wanted > l0_tokens:
         given.refuse(
             "max_model_len",
             f"got {wanted}, but L0 holds {l0_tokens} tokens of this model on "
             f"{given.tp} x {given.instance.gpu.name}, and vLLM does not start when one request "
-            f"cannot fit. Use at most {l0_tokens // chunk * chunk}, kv_cache_dtype: fp8 or more "
-            "GPUs",
+            "cannot fit",
+            remedies=(
+                (given.set("max_model_len", l0_tokens // chunk * chunk),),
+                (given.set("kv_cache_dtype", "fp8"),),
+                given.more_gpus,
+                given.other_types(fits=lambda kind: kind.gpus >= given.tp),
+            ),
+            code="request-in-l0",
         )
     return wanted
 
@@ -242,16 +234,21 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
         tiered = ("hyperpod", "tiered_storage_percentage")
         if wanted:
             place: ConfigPath = ("cache", "l1", "capacity_gib")
-            lower = f"cache.l1.capacity_gib or {format_path(tiered)}"
         else:
             place = tiered if percentage else given.path("instance_group")
-            lower = format_path(tiered)
         given.problems.append(
             Problem(
                 path=place,
                 message=f"the RAM of {given.instance.name} is overcommitted for "
-                f"{given.model.name}: {asked}, but {max(room, 0)} GiB are left ({parts}). Lower "
-                f"{lower}, or choose a type with more RAM",
+                f"{given.model.name}: {asked}, but {max(room, 0)} GiB are left ({parts})",
+                remedies=(
+                    (setting(("cache", "l1", "capacity_gib"), room),) if wanted else (),
+                    tuple(
+                        setting(tiered, less) for less in _less_tiered(given, (wanted or 1) - room)
+                    ),
+                    given.other_types(fits=lambda kind: kind.gpus >= given.tp),
+                ),
+                code="host-ram",
                 also_reads=(
                     *given.read_paths,
                     tiered,
@@ -271,7 +268,13 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
             "instance_group",
             f"{given.instance.name} leaves {max(0, share.cpu_millis)} thousandths of a CPU "
             f"to {given.model.name} after its daemons; {server_cpu + host.ENGINE_MIN_CPU_MILLIS} "
-            "are needed. Choose a type with more vCPUs",
+            "are needed",
+            remedies=(
+                given.other_types(
+                    fits=lambda kind: kind.gpus >= given.tp and kind.vcpus > given.instance.vcpus
+                ),
+            ),
+            code="host-cpu",
         )
         return None
     l1 = wanted or room

@@ -665,6 +665,7 @@ class EngineFigures:
     l2_load_rate: Figure | None
     break_even_tokens: Figure | None
     break_even_reason: str
+    cross_zone_hits: Figure | None
     usd_per_hour: Price
     cache_context: Figure
     core_silence: Figure

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final
 
 from kascade.catalog.models import MODELS, ModelFacts
 from kascade.config.checks import check_config
@@ -34,20 +32,12 @@ from kascade.sizing.plan import (
     ServingPlan,
 )
 from kascade.sizing.remedies import advised
-from kascade.sizing.shared_tier import give_to_the_pool, share_of
+from kascade.sizing.shared_tier import give_to_the_pool, more_room, share_of
 from kascade.sizing.tenancy import (
     shared_places,
 )
+from kascade.sizing.tiers import advise_on_zones, zones_of_l2
 from kascade.sizing.zones import check_zone_offerings
-
-_MORE_ROOM: Final = MappingProxyType(
-    {
-        "curvine": "Raise capacity_gib_per_node or lower reserved_gib_per_node",
-        "managed": "Give hyperpod.tiered_storage_percentage",
-        "directory": "Raise capacity_gib",
-    }
-)
-"""How each kind of L2 gets more room."""
 
 
 def plan_file(path: Path | str) -> ServingPlan:
@@ -161,6 +151,7 @@ def _sized(
     draft.problems += check_closed(draft, groups)
     check_zone_offerings(draft, groups)
     advise(draft, groups)
+    advise_on_zones(draft, groups, engines)
     if sound:
         draft.problems += shared_places(engines)
     return groups, engines, carried
@@ -190,6 +181,7 @@ def _inputs(draft: Draft, groups: Mapping[str, Group]) -> list[EngineInput]:
                 image=draft.image("engine"),
                 usd_per_hour=group.price_in(draft.config.region),
                 tenant=tenant,
+                l2_zones=zones_of_l2(draft, groups),
             )
             for name, tenant in zip(model.engine_names, tenants, strict=True)
         ]
@@ -215,9 +207,10 @@ def _engines(
             draft.problems.append(
                 Problem(
                     path=("cache", "l2"),
-                    message=f"the pool has no room for {given.model.name}: {share.reason}. "
-                    f"{_MORE_ROOM[draft.config.cache.l2.kind]}",
+                    message=f"the pool has no room for {given.model.name}: {share.reason}",
                     also_reads=(("instance_groups",), given.path("tensor_parallel")),
+                    remedies=more_room(draft, groups[given.group.name], gpus=given.tp),
+                    code="l2-of-an-engine",
                 )
             )
         ram = size_host(given, carried[given.group.name]) if fits else None

@@ -52,19 +52,23 @@ def other_types(
     *,
     fits: Callable[[InstanceType], bool],
 ) -> tuple[Remedy, ...]:
-    """Give a group another type of those on offer in the region, the cheapest first."""
+    """Give a group another type, the cheapest first."""
+    path = ("instance_groups", index, "instance_type")
+    return tuple(setting(path, kind.name) for kind in on_offer(config, group) if fits(kind))
+
+
+def on_offer(config: ServingConfig, group: InstanceGroupConfig) -> list[InstanceType]:
+    """Return the other types that the region has for a group of one type, the cheapest first."""
     if group.types_field != "instance_type":
-        return ()
+        return []
     offered = [
         kind
         for kind in INSTANCES.values()
         if kind.name != group.instance_type
         and (config.region not in REGIONS or config.region in OFFERED_IN.get(kind.name, ()))
-        and fits(kind)
     ]
     offered.sort(key=lambda kind: (kind.usd_per_hour is None, kind.usd_per_hour or 0, kind.name))
-    path = ("instance_groups", index, "instance_type")
-    return tuple(setting(path, kind.name) for kind in offered)
+    return offered
 
 
 def advised(

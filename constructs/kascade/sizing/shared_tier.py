@@ -10,7 +10,7 @@ from kascade.config.model import (
     DirectoryConfig,
     ManagedConfig,
 )
-from kascade.errors import Problem
+from kascade.errors import Problem, Remedy
 from kascade.sizing import host, pool
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.fit import MASTER_CPU_MILLIS
@@ -28,6 +28,7 @@ from kascade.sizing.plan import (
     EnginePlan,
     JanitorPlan,
 )
+from kascade.sizing.remedies import setting
 from kascade.sizing.shares import curvine_share, directory_share, managed_share
 
 CURVINE_FILESYSTEM: Final = "fuse"
@@ -64,7 +65,17 @@ def give_to_the_pool(draft: Draft, groups: Mapping[str, Group]) -> None:
             Problem(
                 path=("cache", "l2", "reserved_gib_per_node"),
                 message=f"got {l2.reserved_gib_per_node}, which takes all of the "
-                f"{least.capacity_gib} GiB that {kind} gives to the pool; lower it",
+                f"{least.capacity_gib} GiB that {kind} gives to the pool",
+                remedies=(
+                    (setting(("cache", "l2", "reserved_gib_per_node"), least.capacity_gib // 2),),
+                    (
+                        setting(
+                            ("cache", "l2", "capacity_gib_per_node"),
+                            pool.default_capacity_gib(least.instance),
+                        ),
+                    ),
+                ),
+                code="l2-reserve",
                 also_reads=(*reads, ("cache", "l2", "capacity_gib_per_node")),
             )
         )
@@ -87,6 +98,33 @@ def share_of(draft: Draft, given: EngineInput, groups: Mapping[str, Group]) -> L
             return directory_share(l2, gpus=given.tp, all_gpus=gpus)
         case _:
             return None
+
+
+def more_room(draft: Draft, group: Group, *, gpus: int) -> tuple[tuple[Remedy, ...], ...]:
+    """Give L2 the least that leaves one engine a GiB, or twice that."""
+    l2, each = draft.config.cache.l2, -(-group.instance.gpus // gpus)
+    match l2:
+        case CurvineConfig():
+            least = l2.reserved_gib_per_node + each
+            spare = group.capacity_gib - each
+            return (
+                tuple(
+                    setting(("cache", "l2", "capacity_gib_per_node"), n) for n in (least, 2 * least)
+                ),
+                (setting(("cache", "l2", "reserved_gib_per_node"), spare),) if spare >= 0 else (),
+            )
+        case ManagedConfig():
+            path = ("hyperpod", "tiered_storage_percentage")
+            least = -(-100 * each // group.instance.ram_gib)
+            return (tuple(setting(path, n) for n in (20, least, 2 * least, 50)),)
+        case DirectoryConfig():
+            nodes = sum(one.count for one in draft.config.instance_groups)
+            least = each * max(1, nodes)
+            return (
+                tuple(setting(("cache", "l2", "capacity_gib"), n * least) for n in (1, 2, 8, 64)),
+            )
+        case _:
+            return ()
 
 
 def curvine_plan(
