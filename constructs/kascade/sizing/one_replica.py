@@ -97,8 +97,7 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
             ),
             code="requests-of-a-pass",
         )
-from kascade.errors import ConfigPath, Problem, Remedy
-from kascade.sizing import gpu, host, objects, pool
+    _check_objects(given, kv)
     activations = gpu.activation_bytes(
         facts,
         max_batched_tokens=batch.tokens,
@@ -146,8 +145,72 @@ from kascade.sizing import gpu, host, objects, pool
     )
 
 
-from kascade.errors import ConfigPath, Problem, Remedy
-from kascade.sizing import gpu, host, objects, pool
+def _check_objects(given: EngineInput, kv_per_gpu: int) -> None:
+    """Refuse chunks that are too large for one block of Curvine, or too small to fail properly."""
+    cache, model = given.config.cache, given.model.model
+    if cache.l2.kind != "curvine":
+        return
+    size = objects.object_bytes(
+        kv_per_gpu, chunk_size=cache.chunk_size, sealed=cache.l2.integrity == "aesgcm"
+    )
+    one = f"one chunk of {cache.chunk_size} tokens of {model} is {format_bytes(size)} on each GPU"
+    if size > pool.BLOCK_SIZE_MB * MIB:
+        most = objects.largest_chunk(
+            kv_per_gpu, block_size=cache.block_size, most_bytes=pool.BLOCK_SIZE_MB * MIB
+        )
+        given.refuse(
+            "model",
+            f"{one}, more than a Curvine block of {pool.BLOCK_SIZE_MB} MiB",
+            ("cache", "chunk_size"),
+            remedies=((setting(("cache", "chunk_size"), most),),),
+            code="chunk-of-a-block",
+        )
+    elif size <= objects.BUFFER_BYTES:
+        least = objects.least_chunk(kv_per_gpu, block_size=cache.block_size)
+        given.refuse(
+            "model",
+            f"{one}. A Curvine client keeps up to {format_bytes(objects.BUFFER_BYTES)} until a "
+            "file is closed, so on a full pool each such store would leave an empty file and be "
+            f"called good",
+            ("cache", "chunk_size"),
+            ("cache", "block_size"),
+            remedies=((setting(("cache", "chunk_size"), least),),),
+            code="chunk-of-a-buffer",
+        )
+
+
+def _larger_gpus(given: EngineInput) -> tuple[Remedy, ...]:
+    """Give the group another type whose GPUs hold the weights, with as many as that takes."""
+    found = []
+    for kind in on_offer(given.config, given.group):
+        for n in given.parallelisms_on(kind):
+            weights = gpu.weights_per_gpu(
+                given.facts, tensor_parallel=n, quantization=given.model.quantization
+            )
+            if n >= given.tp and weights < kind.gpu.memory_mib * MIB:
+                values: dict[ConfigPath, object] = {
+                    ("instance_groups", given.group_index, "instance_type"): kind.name
+                }
+                if n > given.tp:
+                    values[given.path("tensor_parallel")] = n
+                found.append(settings(values))
+    return tuple(found)
+
+
+def _chunk_of(given: EngineInput, tokens: int) -> Remedy:
+    """Lower the chunk to whole blocks of at most some tokens."""
+    block = given.config.cache.block_size
+    return setting(("cache", "chunk_size"), max(block, tokens // block * block))
+
+
+def _less_tiered(given: EngineInput, missing_gib: int) -> tuple[int | None, ...]:
+    """Shares of RAM for tiered storage that free some GiB for each engine; last, none at all."""
+    share = given.config.hyperpod.tiered_storage_percentage
+    if share is None:
+        return ()
+    of_node = missing_gib * given.instance.gpus / given.tp
+    less = share - math.ceil(100 * of_node / given.instance.ram_gib)
+    return (less, less - 1, None)
 
 
 def _max_model_len(given: EngineInput, l0_tokens: int) -> int:

@@ -676,7 +676,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "chunk that a Curvine client keeps until the end": (
         top(cache={"chunk_size": 16}),
         "models[0].model",
-        r"one chunk of 16 tokens .* is 896\.0 KiB .* set cache\.chunk_size to 32 or more",
+        r"one chunk of 16 tokens .* is 896\.0 KiB .* set cache\.chunk_size to 32",
     ),
     "requests shorter than a chunk": (
         both(model(max_model_len=256), top(cache={"chunk_size": 512})),
