@@ -4,6 +4,7 @@ CONFIG ?= config/default.yaml
 PYTHON ?= python3
 KUBERNETES ?= 1.35
 STATUS_WAIT ?= 900
+STACKS ?= --all
 QUOTED = '$(subst ','\'',$(CONFIG))'
 
 # The second key of docs/deletion.md.
@@ -31,6 +32,8 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 help: ## print the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff, deploy, destroy and demo (default: $(CONFIG))"
+	@echo "  ARGS=\"--require-approval never\" goes to the CDK's command line, for diff, deploy and destroy (there --force) where nobody can answer;"
+	@echo "  STACKS=\"NAME-serving --exclusively\" deploys or destroys some stacks alone"
 	@echo "  PREFLIGHT=0 leaves out of deploy what looks at the account first; STATUS_WAIT=0 what waits for nodes and engines last"
 	@echo "  ALLOW_DESTROY=1 lets log groups and buckets go with their stacks where CONFIG says on_delete: destroy"
 	@echo "  KUBERNETES=1.34 or 1.36 chooses the server of rehearse and controlplane (default: $(KUBERNETES));"
@@ -48,19 +51,18 @@ synth: .venv/run $(CDK) ## plan, CloudFormation templates and Kubernetes manifes
 	@$(RUN) -m tools.closing $(QUOTED)
 
 diff: .venv/run $(CDK) ## what CONFIG would change in the AWS account in use
-	@$(BIN)/node $(CDK) diff --context config=$(QUOTED) $(KEYS)
+	@$(BIN)/node $(CDK) diff --context config=$(QUOTED) $(KEYS) $(ARGS)
 
 deploy: .venv/run $(CDK) ## deploy CONFIG to the AWS account in use, and write down beside it what is fixed from then on
 	@$(if $(filter 0,$(PREFLIGHT)),,$(RUN) -m kascade.cli preflight -- $(QUOTED))
-	@$(RUN) -m kascade.cli lock -- $(QUOTED)
-	@$(BIN)/node $(CDK) deploy --all --import-existing-resources --context config=$(QUOTED) $(KEYS)
+	@$(RUN) -m tools.deploying $(QUOTED) $(BIN)/node $(CDK) deploy $(STACKS) --import-existing-resources --context config=$(QUOTED) $(KEYS) $(ARGS)
 	@$(RUN) -m kascade.cli status --wait $(STATUS_WAIT) -- $(QUOTED)
 
 status: .venv/run ## what runs of CONFIG beside its plan, and why the rest does not
 	@$(RUN) -m kascade.cli status -- $(QUOTED)
 
 destroy: .venv/run $(CDK) ## delete what CONFIG made, after a question; ALLOW_DESTROY=1 as at its last deployment (docs/deletion.md)
-	@$(BIN)/node $(CDK) destroy --all --context config=$(QUOTED) $(KEYS)
+	@$(RUN) -m tools.deploying $(QUOTED) $(BIN)/node $(CDK) destroy $(STACKS) --context config=$(QUOTED) $(KEYS) $(ARGS)
 
 test: lint types layers tests ## all that needs no cloud, no cluster and no GPU: style, types, layers, tests
 

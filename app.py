@@ -65,6 +65,7 @@ def build(app: cdk.App, plan: ServingPlan, *, manifests: Path, folder: Path = Pa
         plan=plan,
         cluster=cluster.eks.cluster,
         charts={chart.node.id: chart.to_json() for chart in charts.serving},
+        weights_role=cluster.eks.weights_role,
     )
     if plan.observability is not None:
         ObservabilityStack(

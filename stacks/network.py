@@ -19,8 +19,6 @@ class NetworkStack(KascadeStack):
             description=f"Kascade {plan.name}: VPC, endpoints and node security group",
         )
         self.network = ServingNetwork(self, "Network", plan=plan.network)
-        if plan.network.existing is not None:
-            return
         InterfaceDrain(
             self,
             "Drain",
@@ -28,4 +26,5 @@ class NetworkStack(KascadeStack):
             subnets=self.network.private_subnets,
             holds=[self.network.node_security_group],
             log_retention_days=plan.network.flow_log_retention_days,
+            cluster_name=None if plan.network.existing else plan.cluster.eks_name,
         )

@@ -5,10 +5,12 @@ from itertools import pairwise
 
 import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from kascade.aws.kyverno import Kyverno
 from kascade.aws.manifests import AppliedManifests, KubernetesObject, check_stack_size
+from kascade.aws.weights import WeightsRights
 from kascade.sizing.plan import KyvernoPlan, ServingPlan
 from stacks._base import KascadeStack
 
@@ -21,7 +23,7 @@ class ServingStack(KascadeStack):
     objects in a wave.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it introduces to each other
         self,
         scope: Construct,
         construct_id: str,
@@ -29,6 +31,7 @@ class ServingStack(KascadeStack):
         plan: ServingPlan,
         cluster: eks.ICluster,
         charts: Mapping[str, Sequence[KubernetesObject]],
+        weights_role: iam.IRole | None = None,
     ) -> None:
         super().__init__(
             scope,
@@ -46,6 +49,9 @@ class ServingStack(KascadeStack):
         }
         for earlier, later in pairwise(self.applied.values()):
             later.node.add_dependency(earlier.barrier)
+        if weights_role is not None and self.applied:
+            rights = WeightsRights(self, "Weights", role=weights_role, folders=plan.cluster.weights)
+            self._before_engines(rights)
         if plan.admission is not None and plan.admission.kyverno is not None:
             self._install_kyverno(cluster, plan.admission.kyverno)
         for router in plan.routers:
@@ -56,6 +62,15 @@ class ServingStack(KascadeStack):
         for door in plan.doors:
             url = f"http://{door.name}.{door.namespace}:{door.port}/v1"
             self._add_endpoint(f"{door.engine}-{door.tenant}", door.client_label, url)
+
+    def _before_engines(self, rights: WeightsRights) -> None:
+        """Let the charts of engines wait for their rights, by what they wait for already."""
+        names = list(self.applied)
+        first = next((n for n, name in enumerate(names) if name.startswith("engine-")), 0)
+        if first:
+            self.applied[names[first - 1]].barrier.node.add_dependency(rights)
+        else:
+            self.applied[names[0]].node.add_dependency(rights)
 
     def _add_endpoint(self, name: str, label: str, url: str) -> None:
         cdk.CfnOutput(

@@ -193,6 +193,33 @@ def test_what_a_whole_cluster_hangs_on_is_never_made_on_somebodys(
     )
 
 
+def test_the_functions_group_reaches_their_api_server_and_nothing_else(tmp_path: Path) -> None:
+    """Their cluster's group is that of nodes and pods, too."""
+    rules = [
+        rule
+        for rule in properties(rendered(tmp_path, lambda _: None), "AWS::EC2::SecurityGroupIngress")
+        if "kubectl" in rule["Description"]
+    ]
+    (rule,) = rules
+    assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 443, 443)
+
+
+def test_the_deployments_own_group_waits_for_interfaces_in_their_vpc(tmp_path: Path) -> None:
+    """And deletes nothing there: it has no right to, and is told no cluster's name."""
+    folder = rendered(tmp_path, lambda _: None)
+    (drain,) = properties(folder, "Custom::InterfaceDrain")
+    assert "ClusterName" not in drain
+    assert len(drain["SecurityGroupIds"]) == 1
+    statements = [
+        statement
+        for policy in properties(folder, "AWS::IAM::Policy")
+        if "DrainHandlerRole" in str(policy["Roles"])
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
+    assert "ec2:DescribeNetworkInterfaces" in str(statements)
+    assert "ec2:Delete" not in str(statements)
+
+
 def test_add_ons_of_a_cluster_of_our_own_are_ours(
     synthesized: Callable[[str], Outputs],
 ) -> None:

@@ -20,7 +20,7 @@ Template = dict[str, Any]
 Trusts = dict[str, frozenset[str]]
 
 LAMBDA = frozenset({"lambda.amazonaws.com"})
-PODS = frozenset({"pods.eks.amazonaws.com +TagSession"})
+PODS = frozenset({"pods.eks.amazonaws.com +TagSession of this cluster"})
 SAGEMAKER = frozenset({"sagemaker.amazonaws.com"})
 
 
@@ -39,8 +39,8 @@ def expected(plan: ServingPlan) -> Trusts:
         # network
         (own_vpc, "NetworkVpcFlowLogIAMRole", frozenset({"vpc-flow-logs.amazonaws.com"})),
         (own_vpc, "CustomVpcRestrictDefaultSGCustomResourceProviderRole", LAMBDA),
-        (own_vpc, "DrainHandlerRole", LAMBDA),
-        (own_vpc, "DrainProviderRole", LAMBDA),
+        (True, "DrainHandlerRole", LAMBDA),
+        (True, "DrainProviderRole", LAMBDA),
         # EKS
         (own_eks, "EksClusterRole", frozenset({"eks.amazonaws.com"})),
         (True, "EksKubectlRole", LAMBDA),
@@ -124,9 +124,10 @@ def _statement(statement: dict[str, Any]) -> str:
             "Effect": "Allow",
             "Principal": {"Service": str(service)},
             "Action": ["sts:AssumeRole", "sts:TagSession"],
+            "Condition": {"StringEquals": {"aws:RequestTag/eks-cluster-name": cluster}},
             **rest,
-        } if not rest:
-            return f"{service} +TagSession"
+        } if not rest and cluster:
+            return f"{service} +TagSession of this cluster"
         case {
             "Effect": "Allow",
             "Principal": {"Service": str(service)},

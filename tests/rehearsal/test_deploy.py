@@ -99,7 +99,7 @@ def _zones(aws: Emulator, subnets: list[str]) -> list[str]:
 
 @pytest.fixture
 def refusing(story: Story) -> Iterator[Callable[[Key], None]]:
-    """Give a way to have the API server refuse one object, until the test ends or says so."""
+    """Give a way to have the API server refuse one object, until the test ends."""
     made: list[str] = []
 
     def refuse(key: Key) -> None:
@@ -144,11 +144,45 @@ def refusing(story: Story) -> Iterator[Callable[[Key], None]]:
         )
 
 
-def _policy(policy: str, kind: str, name: str) -> dict[str, Any]:
+@pytest.fixture
+def keeping(story: Story) -> Iterator[Callable[[Key], None]]:
+    """Give a way to have the API server refuse an object's deletion, until the test ends."""
+    made: list[str] = []
+
+    def keep(key: Key) -> None:
+        kind, namespace, name = key
+        policy = f"keep-{name}"
+        wanted = _policy(policy, kind, name, operation="DELETE")
+        story.cluster.kubectl("create", "--filename=-", stdin=json.dumps(wanted))
+        made.append(policy)
+
+        def deletable() -> bool:
+            try:
+                story.cluster.kubectl(
+                    "delete", kind, name, f"--namespace={namespace}", "--dry-run=server"
+                )
+            except Exception as error:
+                return "no room for it" not in str(error)
+            return True
+
+        assert not wait_until(deletable, timeout_seconds=30)
+
+    yield keep
+    for policy in made:
+        story.cluster.kubectl(
+            "delete",
+            "--ignore-not-found",
+            "validatingadmissionpolicybinding,validatingadmissionpolicy",
+            policy,
+        )
+
+
+def _policy(policy: str, kind: str, name: str, operation: str = "CREATE") -> dict[str, Any]:
+    there = "object" if operation == "CREATE" else "oldObject"
     rule = {
         "apiGroups": ["apps"],
         "apiVersions": ["v1"],
-        "operations": ["CREATE"],
+        "operations": [operation],
         "resources": [f"{kind.lower()}s"],
     }
     group = "admissionregistration.k8s.io/v1"
@@ -165,7 +199,7 @@ def _policy(policy: str, kind: str, name: str) -> dict[str, Any]:
                     "matchConstraints": {"resourceRules": [rule]},
                     "validations": [
                         {
-                            "expression": f"object.metadata.name != '{name}'",
+                            "expression": f"{there}.metadata.name != '{name}'",
                             "message": "no room for it",
                         }
                     ],
@@ -463,12 +497,29 @@ def test_turning_the_keys_changes_nothing_that_runs(story: Story) -> None:
         assert story.aws.changes()[seen:] == []
 
 
-def test_the_masters_volumes_go_while_their_driver_is_there(story: Story) -> None:
-    with story.step("the serving stack alone deleted"):
+def test_a_deletion_that_the_api_server_refuses_is_a_failure(
+    story: Story, keeping: Callable[[Key], None]
+) -> None:
+    """CDK's own function would call it done, and the object would stay for ever."""
+    with story.step("one stack whose deletion is refused"):
         assert sorted(kind for kind, _, _ in _disks(story)) == [
             *["PersistentVolume"] * 2,
             *["PersistentVolumeClaim"] * 2,
         ]
+        keeping(ROUTER)
+        story.deployment.destroy(f"{NAME}-serving").must_fail()
+        assert story.aws.stacks()[f"{NAME}-serving"] == "DELETE_FAILED"
+        said = [
+            event["ResourceStatusReason"]
+            for event in story.aws.events(f"{NAME}-serving")
+            if event["ResourceStatus"] == "DELETE_FAILED"
+        ]
+        assert [s for s in said if f"deployment.apps/{ROUTER[2]}" in s and "no room" in s], said
+        assert ROUTER in listed(story.cluster)
+
+
+def test_the_masters_volumes_go_while_their_driver_is_there(story: Story) -> None:
+    with story.step("the serving stack alone deleted"):
         story.deployment.destroy(f"{NAME}-serving").must_succeed()
         assert wait_until(lambda: _disks(story), timeout_seconds=SETTLE_SECONDS) == set()
         # Nothing but the workloads took them along: namespaces and driver are of a later stack.
@@ -489,9 +540,17 @@ def test_destroy_leaves_nothing_else(story: Story) -> None:
         # As of a node that ended before its interface was given back.
         made = ec2.create_network_interface(SubnetId=subnet, Description="aws-K8S-i-0123")
         interface = made["NetworkInterface"]["NetworkInterfaceId"]
+        vpc = next(p for p in network.values() if p.startswith("vpc-"))
+        # As EKS and the controller of load balancers leave them.
+        for tag in ("aws:eks:cluster-name", "elbv2.k8s.aws/cluster"):
+            name = f"left-by-{tag.partition('.')[0].replace(':', '-')}"
+            group = ec2.create_security_group(GroupName=name, Description=name, VpcId=vpc)
+            ec2.create_tags(Resources=[group["GroupId"]], Tags=[{"Key": tag, "Value": NAME}])
         story.deployment.destroy().must_succeed()
         there = ec2.describe_network_interfaces()["NetworkInterfaces"]
         assert interface not in {item["NetworkInterfaceId"] for item in there}
+        groups = ec2.describe_security_groups()["SecurityGroups"]
+        assert [g["GroupName"] for g in groups if g["GroupName"].startswith("left-by-")] == []
         assert story.aws.stacks() == {"CDKToolkit": "CREATE_COMPLETE"}
         assert [kind for _, kind, _ in story.orphans()] == [LOG_GROUP] * len(story.kept)
 

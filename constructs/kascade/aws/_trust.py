@@ -58,6 +58,21 @@ class ClusterIdentity(Construct):
         return cdk.Fn.sub(text, {"Issuer": self._issuer, "Provider": self.provider.ref})
 
 
+def pods_of(cluster_name: str) -> iam.PrincipalBase:
+    """Principal: EKS Pod Identity, for pods of one cluster.
+
+    EKS names the cluster in a session tag, and lets a trust policy ask for it; without that any
+    association of the account with the role would do.
+
+    Args:
+        cluster_name: The EKS cluster's.
+    """
+    return iam.ServicePrincipal(
+        "pods.eks.amazonaws.com",
+        conditions={"StringEquals": {"aws:RequestTag/eks-cluster-name": cluster_name}},
+    ).with_session_tags()
+
+
 def service_account_role(  # noqa: PLR0913 - what a role is
     scope: Construct,
     construct_id: str,

@@ -15,7 +15,7 @@ from constructs import Construct, IDependable
 
 from kascade.aws._balancer_policy import balancer_statements
 from kascade.aws._nag import accept, accept_managed_policies, accept_wildcards
-from kascade.aws._trust import ClusterIdentity, service_account_role
+from kascade.aws._trust import ClusterIdentity, pods_of, service_account_role
 from kascade.aws.buckets import BucketDrain
 from kascade.catalog.addons import (
     BALANCER_ACCOUNT,
@@ -148,7 +148,7 @@ class FeatureAddons(Construct):
         role = iam.Role(
             self,
             "FsxCsiRole",
-            assumed_by=iam.ServicePrincipal("pods.eks.amazonaws.com").with_session_tags(),
+            assumed_by=pods_of(self._cluster.cluster_name),
             description="FSx CSI driver, by EKS Pod Identity: looks, makes nothing",
             inline_policies={
                 "Look": iam.PolicyDocument(
@@ -353,7 +353,7 @@ class FeatureAddons(Construct):
         role = iam.Role(
             self,
             "TrainingRole",
-            assumed_by=iam.ServicePrincipal("pods.eks.amazonaws.com").with_session_tags(),
+            assumed_by=pods_of(self._cluster.cluster_name),
             description="HyperPod training operator, by EKS Pod Identity",
             managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_TRAINING_POLICY)],
             inline_policies={
@@ -396,7 +396,7 @@ class FeatureAddons(Construct):
         role = iam.Role(
             self,
             "ObservabilityRole",
-            assumed_by=iam.ServicePrincipal("pods.eks.amazonaws.com").with_session_tags(),
+            assumed_by=pods_of(self._cluster.cluster_name),
             description="HyperPod observability, by EKS Pod Identity: writes metrics and logs",
             inline_policies={
                 "Write": iam.PolicyDocument(

@@ -15,11 +15,13 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct, IDependable, Node
 
+from kascade.aws._deletions import check_deletions
 from kascade.aws._ids import distinct_ids
 from kascade.aws._logs import log_group, log_writing, streams_of
 from kascade.aws._nag import accept, accept_managed_policies, accept_wildcards
+from kascade.aws._trust import pods_of
 from kascade.aws.network import ServingNetwork
-from kascade.aws.weights import S3_SERVICE_ACCOUNT, weights_reader
+from kascade.aws.weights import S3_SERVICE_ACCOUNT, weights_role
 from kascade.catalog.addons import S3_CSI
 from kascade.errors import KascadeError
 from kascade.sizing.plan import AddonPlan, ClusterPlan, ExistingEksPlan, SystemGroupPlan
@@ -27,6 +29,7 @@ from kascade.sizing.plan import AddonPlan, ClusterPlan, ExistingEksPlan, SystemG
 _CNI_ADDON: Final = "vpc-cni"
 _EBS_ADDON: Final = "aws-ebs-csi-driver"
 _KMS_WINDOW_DAYS: Final = 30
+_HTTPS: Final = 443
 _TAGS: Final = "@aws-cdk/aws-eks:clusterMustManuallyTagSubnet"
 _ISOLATED: Final = "@aws-cdk/aws-eks:isolatedSubnetsForKubectlPrivateSubnets"
 _LAMBDA_VPC_ACTIONS: Final = (
@@ -83,6 +86,8 @@ class ServingEksCluster(Construct):
         cluster: The cluster, with the function that applies manifests.
         kubectl_role: Role of the function that applies manifests.
         ebs_csi_role: Role of the EBS driver, or None where the plan has no such add-on.
+        weights_role: Role of the driver that reads weights, without rights: ``WeightsRights`` gives
+            them. None where no weights lie in S3.
         issuer_url: Of the tokens of its service accounts; None of a cluster that was there.
         entries: What the function that applies manifests waits for: its way into a cluster that was
             there. The CDK sees to that itself where it makes the cluster.
@@ -96,6 +101,7 @@ class ServingEksCluster(Construct):
         self._plan = plan
         self.network = network
         self.issuer_url: str | None = None
+        self.weights_role: iam.Role | None = None
         self.cluster: eks.ICluster
         self.kubectl_role: iam.Role
         self.entries: list[IDependable] = []
@@ -267,6 +273,7 @@ class ServingEksCluster(Construct):
             resource = cast("lambda_.CfnFunction", function.node.default_child)
             resource.logging_config = lambda_.CfnFunction.LoggingConfigProperty(log_group=name)
         self.node.try_remove_child("HasEcrPublic")
+        check_deletions(self, cast("lambda_.Function", handler))
 
         accept_managed_policies(
             framework,
@@ -300,15 +307,20 @@ class ServingEksCluster(Construct):
             "FromSystemNodes": (node_group, eks_group, "From system nodes and kubectl"),
             "FromHyperPodNodes": (eks_group, node_group, "From HyperPod nodes"),
         }
-        if not self._plan.makes_hyperpod:
+        # EKS's group is that of nodes and pods, too; the function calls the API server alone.
+        only_https = not self._plan.makes_hyperpod
+        if only_https:
             pairs = {"FromKubectl": (eks_group, node_group, "From the function of kubectl")}
+        port = _HTTPS if only_https else None
         return [
             ec2.CfnSecurityGroupIngress(
                 self,
                 name,
                 group_id=target,
                 source_security_group_id=source,
-                ip_protocol="-1",
+                ip_protocol="tcp" if only_https else "-1",
+                from_port=port,
+                to_port=port,
                 description=description,
             )
             for name, (target, source, description) in pairs.items()
@@ -320,7 +332,8 @@ class ServingEksCluster(Construct):
         associations = None
         # The inference operator wants the driver to be there; without weights it reads nothing.
         if addon.name == S3_CSI and self._plan.weights:
-            role = weights_reader(self, "WeightsRole", folders=self._plan.weights)
+            role = weights_role(self, "WeightsRole", cluster_name=self._plan.eks_name)
+            self.weights_role = role
             associations = [
                 eks.CfnAddon.PodIdentityAssociationProperty(
                     role_arn=role.role_arn, service_account=S3_SERVICE_ACCOUNT
@@ -358,7 +371,7 @@ class ServingEksCluster(Construct):
         role = iam.Role(
             self,
             "EbsCsiRole",
-            assumed_by=iam.ServicePrincipal("pods.eks.amazonaws.com").with_session_tags(),
+            assumed_by=pods_of(self._plan.eks_name),
             description="EBS CSI driver, by EKS Pod Identity",
             managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_EBS_CSI_POLICY)],
         )

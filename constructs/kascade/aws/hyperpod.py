@@ -37,13 +37,14 @@ from kascade.aws._group_property import group_property
 from kascade.aws._names import CLUSTER_ARN, NAME
 from kascade.aws._places import of_security_groups, subnets_of
 from kascade.aws.instance_group import InstanceGroup
-from kascade.aws.lifecycle import LifecycleScript, PlainNodes
+from kascade.aws.lifecycle import LifecycleScript, PlainNodes, room_in_bucket_name
+from kascade.catalog.regions import REGIONS
 
 MIN_TIERED_PERCENTAGE: Final = 20
 _MAX_PERCENTAGE: Final = 100
 _MAX_GROUPS: Final = 100
 _MAX_BUCKET_PART: Final = 20
-"""What the lifecycle bucket's name has room for beside account and region."""
+"""Most of what the lifecycle bucket's name takes of the path; a region may have room for less."""
 
 _NAMES: Final = "use 1 to 63 letters, digits and inner hyphens"
 
@@ -418,9 +419,11 @@ class HyperPodCluster(BaseCluster):
         return group, rules
 
     def _own_lifecycle(self) -> LifecycleScript:
-        part = cdk.Names.unique_resource_name(
-            self, max_length=_MAX_BUCKET_PART, separator="-"
-        ).lower()
+        region = cdk.Stack.of(self).region
+        # A template for any region has to fit the one with the longest name.
+        regions = REGIONS if cdk.Token.is_unresolved(region) else [region]
+        room = min(_MAX_BUCKET_PART, *map(room_in_bucket_name, regions))
+        part = cdk.Names.unique_resource_name(self, max_length=room, separator="-").lower()
         return LifecycleScript(self, "Lifecycle", deployment=part, plan=PlainNodes())
 
 

@@ -34,6 +34,11 @@ _SERVICE_TIMEOUT_SECONDS: Final = 960
 _JOB_TIMEOUT: Final = cdk.Duration.minutes(10)
 """A Job may wait for its image and an EBS volume; the kubectl function ends after 15 minutes."""
 
+MAX_AT_ONCE: Final = 4
+"""Objects that are applied at the same time. Each takes two functions, one that calls and one that
+applies, and a new account may run ten. The second is refused beyond that, and CDK's framework gives
+up after two more tries. Two of the ten are left for another resource of the same stack."""
+
 _WAVES: Final = ("ScopeApplied", "SettingsApplied", "Applied")
 """The barriers of a chart, in order."""
 
@@ -85,9 +90,11 @@ class AppliedManifests(Construct):
     with one resource per chart.
 
     Objects are applied in three waves: namespaces and what else has no namespace; accounts,
-    rights, settings, claims, services; then whatever starts pods. Objects of one wave are applied
-    at once, each by two Lambda invocations. Nothing waits for readiness, since there may be no
-    node yet; but a Job makes something that others need, so it is awaited after its whole chart.
+    rights, settings, claims, services; then whatever starts pods. Of one wave ``MAX_AT_ONCE``
+    objects are applied at once, each by two Lambda invocations: each object waits for the one that
+    stands so many places before it. A deletion goes the same way backwards. Nothing waits for
+    readiness, since there may be no node yet; but a Job makes something that others need, so it is
+    awaited after its whole chart.
 
     Attributes:
         barrier: Complete once all objects are applied and all Jobs have succeeded. Whatever comes
@@ -131,6 +138,7 @@ class AppliedManifests(Construct):
             barrier.node.add_dependency(*manifests, *barriers[-1:])
             for manifest in manifests:
                 manifest.node.add_dependency(*barriers[-1:])
+            _a_few_at_once(manifests)
             barriers.append(barrier)
         self.barrier = self._await(jobs, barriers[-1])
 
@@ -143,6 +151,7 @@ class AppliedManifests(Construct):
         done = cdk.CfnWaitConditionHandle(self, "Done")
         for job in jobs:
             job.node.add_dependency(applied)
+        _a_few_at_once(jobs)
         done.node.add_dependency(*jobs)
         return done
 
@@ -178,6 +187,15 @@ class AppliedManifests(Construct):
         resource.add_property_override("Manifest", {"Fn::Join": ["", lines]})
         resource.add_property_override("ServiceTimeout", _SERVICE_TIMEOUT_SECONDS)
         return manifest
+
+
+def _a_few_at_once(resources: Sequence[Construct]) -> None:
+    """Let each wait for the one ``MAX_AT_ONCE`` places before it.
+
+    One more in the middle changes what ``MAX_AT_ONCE`` others wait for, and of none what it is.
+    """
+    for earlier, later in zip(resources, resources[MAX_AT_ONCE:], strict=False):
+        later.node.add_dependency(earlier)
 
 
 def manifest_lines(item: KubernetesObject) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from kascade.cli.preflight import add_preflight
 from kascade.cli.status import add_status
 from kascade.cli.verify import add_arguments as add_verify
 from kascade.errors import EXIT_INVALID, KascadeError, unwritable
+from kascade.programs.verify.command import EXIT_INTERRUPTED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,15 +26,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments without the program's name; the process's own by default.
 
     Returns:
-        0 when all went well, 2 when the input cannot be used; a verb may have codes of its own.
+        0 when all went well, 2 when the input cannot be used, 130 when it was interrupted; a verb
+        may have codes of its own.
     """
     arguments = _parser().parse_args(argv)
+    _hear_interrupts()
     try:
         run: Callable[[argparse.Namespace], int] = arguments.run
         return run(arguments)
     except KascadeError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_INVALID
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader, such as `head`, has seen enough.
         sys.stderr.close()
@@ -39,6 +47,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         sys.stderr.write(f"{unwritable(error)}\n")
         return EXIT_INVALID
+
+
+def _hear_interrupts() -> None:
+    """Let SIGINT interrupt, also where the process began with it ignored.
+
+    A shell starts the background jobs of a script so, and Python then leaves it at that.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    if here and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -225,6 +225,7 @@ class Emulator:
                 "PERSIST_STATE": "0",
                 "LAMBDA_STRICT": "0",  # functions as local processes
                 "LAMBDA_EXECUTOR": "local",
+                "LAMBDA_ACCOUNT_CONCURRENCY": "10",  # as of a new account
                 "TMPDIR": str(self._scratch / "tmp"),  # functions are unpacked there, and stay
                 "TEST_OUTDIR": str(self._scratch / "functions"),  # CDK's kubectl function obeys
                 "REHEARSAL_SCHEMAS": str(schemas),

@@ -208,6 +208,7 @@ def build(app: cdk.App, plan: ServingPlan, charts: Any = None) -> tuple[cdk.Stac
         plan=plan,
         cluster=cluster.eks.cluster,
         charts=CHARTS if charts is None else charts,
+        weights_role=cluster.eks.weights_role,
     )
     return network, cluster, serving
 

@@ -1,6 +1,7 @@
 """The HyperPod construct in a stranger's stack."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
 
 from kascade.aws import (
     Batch,
@@ -25,6 +27,7 @@ from kascade.aws import (
     SoftwareUpdates,
     Taint,
 )
+from kascade.catalog.regions import REGIONS, WITHOUT_HYPERPOD
 from kascade.errors import KascadeError
 
 KEY = "arn:aws:kms:us-west-2:111122223333:key/0123-abcd"
@@ -38,11 +41,12 @@ ONE = Instances.of("ml.g6e.4xlarge")
 class Stranger(cdk.Stack):
     """A stack with a VPC and an EKS cluster of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, region: str | None = "us-west-2", name: str = "Theirs") -> None:
         super().__init__(
-            cdk.App(), "Theirs", env=cdk.Environment(account="111122223333", region="us-west-2")
+            cdk.App(), name, env=cdk.Environment(account="111122223333", region=region)
         )
-        self.vpc = ec2.Vpc(self, "Vpc", availability_zones=["us-west-2a", "us-west-2b"])
+        zones = {"availability_zones": [f"{region}a", f"{region}b"]} if region else {}
+        self.vpc = ec2.Vpc(self, "Vpc", **zones)
         self.eks = eks.Cluster.from_cluster_attributes(
             self,
             "Eks",
@@ -75,6 +79,22 @@ def rendered(**changes: Any) -> dict[str, Any]:
     )
     (_, group) = stack.cluster()["InstanceGroups"]
     return dict(group)
+
+
+@pytest.mark.parametrize("region", [*sorted(set(REGIONS) - set(WITHOUT_HYPERPOD)), None])
+@pytest.mark.parametrize("name", ["T", "A-stack-of-the-longest-name-that-anybody-would-write" * 2])
+def test_its_own_script_has_a_bucket_name_in_every_region(region: str | None, name: str) -> None:
+    """With no region given, one that fits in all of them."""
+    stack = Stranger(region, name)
+    made = stack.hyperpod(instance_groups=None).lifecycle.bucket.node.default_child
+    assert isinstance(made, s3.CfnBucket)
+    bucket = stack.resolve(made.bucket_name)
+    if region is None:
+        (_, parts) = bucket["Fn::Join"]
+        longest = max(REGIONS, key=len)
+        bucket = "".join(part if isinstance(part, str) else longest for part in parts)
+    assert re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", bucket)
+    assert bucket.startswith("sagemaker-")
 
 
 def test_it_needs_no_more_than_a_cluster_and_a_vpc() -> None:

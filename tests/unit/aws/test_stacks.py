@@ -384,48 +384,86 @@ def test_the_ebs_driver_may_attach_before_and_after_there_is_a_hyperpod_cluster(
     assert describe["Action"] == "eks:DescribeCluster"
 
 
-def test_the_s3_driver_may_read_the_folders_of_weights_and_nothing_else(tmp_path: Path) -> None:
-    key = "arn:aws:kms:us-west-2:111122223333:key/1234abcd"
-    folders = (
-        BucketAccess(bucket="one", prefix="qwen/1", kms_key_arn=key),
-        BucketAccess(bucket="two", prefix="llama/2", kms_key_arn=None),
-    )
+KEY = "arn:aws:kms:us-west-2:111122223333:key/1234abcd"
+ONE = BucketAccess(bucket="one", prefix="qwen/1", kms_key_arn=KEY)
+TWO = BucketAccess(bucket="two", prefix="llama/2", kms_key_arn=None)
+
+
+def with_weights(directory: Path, *folders: BucketAccess) -> Synthesis:
     driver = AddonPlan(
         name="aws-mountpoint-s3-csi-driver", version=None, needs_nodes=True, configuration={}
     )
     addons = (*make_cluster_plan().addons, driver)
     plan = make_plan(cluster=make_cluster_plan(weights=folders, addons=addons))
-    synthesis = synthesize(tmp_path, plan)
+    return synthesize(directory, plan)
 
-    policies = synthesis.resources("cluster", "AWS::IAM::Policy")
-    (policy,) = (p["Properties"] for name, p in policies.items() if "Weights" in name)
-    said = [
+
+def rights(synthesis: Synthesis) -> dict[str, dict[str, Any]]:
+    policies = synthesis.resources("serving", "AWS::IAM::Policy")
+    return {name: item for name, item in policies.items() if name.startswith("Weights")}
+
+
+def test_the_s3_driver_may_read_the_folders_of_weights_and_nothing_else(tmp_path: Path) -> None:
+    synthesis = with_weights(tmp_path, ONE, TWO)
+    said = sorted(
         (
             statement["Action"],
             "".join(part for part in _parts(statement["Resource"]) if isinstance(part, str)),
-            statement.get("Condition"),
+            json.dumps(statement.get("Condition")),
         )
-        for statement in policy["PolicyDocument"]["Statement"]
-    ]
+        for policy in rights(synthesis).values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+    )
     assert said == [
-        ("s3:ListBucket", "arn::s3:::one", {"StringLike": {"s3:prefix": "qwen/1/*"}}),
-        ("s3:GetObject", "arn::s3:::one/qwen/1/*", None),
-        ("s3:ListBucket", "arn::s3:::two", {"StringLike": {"s3:prefix": "llama/2/*"}}),
-        ("s3:GetObject", "arn::s3:::two/llama/2/*", None),
-        ("kms:Decrypt", key, None),
+        ("kms:Decrypt", KEY, "null"),
+        ("s3:GetObject", "arn::s3:::one/qwen/1/*", "null"),
+        ("s3:GetObject", "arn::s3:::two/llama/2/*", "null"),
+        ("s3:ListBucket", "arn::s3:::one", '{"StringLike": {"s3:prefix": "qwen/1/*"}}'),
+        ("s3:ListBucket", "arn::s3:::two", '{"StringLike": {"s3:prefix": "llama/2/*"}}'),
     ]
     (addon,) = (
         addon["Properties"]
         for addon in synthesis.resources("cluster", "AWS::EKS::Addon").values()
-        if addon["Properties"]["AddonName"] == driver.name
+        if addon["Properties"]["AddonName"] == "aws-mountpoint-s3-csi-driver"
     )
     (association,) = addon["PodIdentityAssociations"]
     assert association["ServiceAccount"] == "s3-csi-driver-sa"
     (role,) = references(association)
-    assert references(policy["Roles"]) == {role}
-    trust = synthesis.templates["cluster"]["Resources"][role]["Properties"]
-    (statement,) = trust["AssumeRolePolicyDocument"]["Statement"]
+    for policy in rights(synthesis).values():
+        (named,) = policy["Properties"]["Roles"]
+        assert role in named["Fn::ImportValue"]
+    made = synthesis.templates["cluster"]["Resources"][role]["Properties"]
+    assert "Policies" not in made
+    (statement,) = made["AssumeRolePolicyDocument"]["Statement"]
     assert statement["Principal"] == {"Service": "pods.eks.amazonaws.com"}
+    policies = synthesis.resources("cluster", "AWS::IAM::Policy").values()
+    assert not [p for p in policies if role in references(p["Properties"]["Roles"])]
+
+
+def test_a_swap_of_weights_lets_both_be_read_until_the_engines_have_changed(
+    tmp_path: Path,
+) -> None:
+    """CloudFormation makes what is new before what needs it, and deletes what is gone at the end.
+
+    So the new right must be another resource, the old one untouched by anything but its leaving,
+    the cluster's stack, which is deployed first, the same, and engines later than their rights.
+    """
+    before = with_weights(tmp_path / "before", ONE)
+    after = with_weights(tmp_path / "after", TWO)
+    assert not rights(before).keys() & rights(after).keys()
+    assert before.templates["cluster"] == after.templates["cluster"]
+    kept = with_weights(tmp_path / "both", ONE, TWO)
+    assert rights(kept) == {**rights(before), **rights(after)}
+
+    resources = after.templates["serving"]["Resources"]
+
+    def waits_for(name: str) -> set[str]:
+        direct = set(resources[name].get("DependsOn", []))
+        return direct.union(*map(waits_for, direct))
+
+    engines = [n for n in resources if n.startswith("engineaDeployment")]
+    assert len(engines) == 1
+    assert rights(after).keys() <= waits_for(engines[0])
 
 
 def _parts(arn: Any) -> list[Any]:

@@ -223,7 +223,8 @@ def test_in_the_cluster_the_jobs_result_is_the_result(
     assert not any(call["arguments"][0] == "delete" for call in calls(log))
 
 
-def test_ctrl_c_ends_the_children_and_the_job(kubectl: Kubectl) -> None:
+@pytest.mark.parametrize("ignored", [False, True], ids=["heard", "ignored at the start"])
+def test_ctrl_c_ends_the_children_and_the_job(kubectl: Kubectl, *, ignored: bool) -> None:
     template = {
         "metadata": {"name": VERIFY.name, "namespace": VERIFY.namespace, "uid": "u"},
         "spec": {
@@ -233,7 +234,13 @@ def test_ctrl_c_ends_the_children_and_the_job(kubectl: Kubectl) -> None:
     job_pod = {"metadata": {"name": "verify-x"}, "status": {"phase": "Running"}}
     log = kubectl(cronjob=template, job_pod=job_pod, log="verify: here\n", log_seconds=60)
     program = [sys.executable, "-m", "kascade.cli", "verify", str(DEFAULT), "--in-cluster"]
-    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process:
+    # A shell ignores it for the background jobs of a script, and a child inherits that.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
+    try:
+        process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
         assert process.stderr is not None
         while "verify: here" not in process.stderr.readline():
             assert process.poll() is None

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from kascade.handlers.interface_drain.index import Drain, LeftoverError, maker_of
+from kascade.aws import drain
+from kascade.handlers.interface_drain.index import GROUP_TAGS, Drain, LeftoverError, maker_of
 
 VPC, SUBNET = "vpc-1", "subnet-1"
 
@@ -31,13 +32,16 @@ class Ec2:
         self.endpoints: list[Any] = []
         self.groups: list[Any] = []
         self.refuses: str | None = None
+        self.asked: list[Any] = []
+        self.referred: dict[str, str] = {}
 
     def get_paginator(self, operation: str) -> "Ec2":
         assert operation == "describe_network_interfaces"
         return self
 
     def paginate(self, *, Filters: list[Any]) -> Iterator[Any]:  # noqa: N803 - boto3's name
-        assert Filters == [{"Name": "subnet-id", "Values": [SUBNET]}]
+        assert Filters[0] == {"Name": "subnet-id", "Values": [SUBNET]}
+        self.asked = Filters[1:]
         self.looks -= 1
         if self.looks < 0:
             self.interfaces = [i for i in self.interfaces if maker_of(i) is None]
@@ -59,7 +63,18 @@ class Ec2:
 
     def describe_security_groups(self, *, Filters: list[Any]) -> Any:  # noqa: N803
         assert {"Name": "vpc-id", "Values": [VPC]} in Filters
-        return {"SecurityGroups": self.groups}
+        tags = [f for f in Filters if f["Name"].startswith("tag:")]
+        assert len(tags) == 1
+        key, (value,) = tags[0]["Name"].removeprefix("tag:"), tags[0]["Values"]
+        tag = {"Key": key, "Value": value}
+        return {"SecurityGroups": [g for g in self.groups if tag in g.get("Tags", [])]}
+
+    def delete_security_group(self, *, GroupId: str) -> None:  # noqa: N803
+        there = {group["GroupId"] for group in self.groups}
+        if self.referred.get(GroupId) in there:
+            raise ClientError({"Error": {"Code": "DependencyViolation"}}, "DeleteSecurityGroup")
+        self.deleted.append(GroupId)
+        self.groups = [group for group in self.groups if group["GroupId"] != GroupId]
 
 
 class Clock:
@@ -75,10 +90,10 @@ class Clock:
         return int(self.left * 1000)
 
 
-def run(ec2: Ec2, clock: Clock, kind: str = "Delete") -> Any:
+def run(ec2: Ec2, clock: Clock, kind: str = "Delete", **told: Any) -> Any:
     event = {
         "RequestType": kind,
-        "ResourceProperties": {"VpcId": VPC, "SubnetIds": [SUBNET]},
+        "ResourceProperties": {"VpcId": VPC, "SubnetIds": [SUBNET], **told},
         "PhysicalResourceId": "drain-vpc-1",
     }
     return Drain(ec2, sleep=clock.sleep).run(event, clock)
@@ -169,3 +184,46 @@ def test_a_long_list_is_cut() -> None:
         run(Ec2(*many), Clock())
     assert len(str(caught.value)) < 4000
     assert "500 things" in str(caught.value)
+
+
+def group(name: str, tag: str, cluster: str = "demo") -> Any:
+    return {"GroupId": name, "GroupName": f"of-{name}", "Tags": [{"Key": tag, "Value": cluster}]}
+
+
+OF_EKS = group("sg-1", "aws:eks:cluster-name")
+OF_BALANCER = group("sg-2", "elbv2.k8s.aws/cluster")
+OF_ANOTHER = group("sg-3", "aws:eks:cluster-name", "another")
+
+
+def test_groups_that_eks_and_its_controller_left_go_after_interfaces() -> None:
+    """The balancer's group is named by a rule of EKS's, so it goes at a later look."""
+    ec2, clock = Ec2(EKS, looks=2), Clock()
+    ec2.groups = [OF_BALANCER, OF_EKS, OF_ANOTHER]
+    ec2.referred = {"sg-2": "sg-1"}
+    run(ec2, clock, ClusterName="demo")
+    assert ec2.deleted == ["sg-1", "sg-2"]
+    assert ec2.groups == [OF_ANOTHER]
+
+
+def test_a_group_that_cannot_go_is_named() -> None:
+    ec2 = Ec2()
+    ec2.groups = [OF_EKS, OF_BALANCER]
+    ec2.referred = {"sg-1": "sg-2", "sg-2": "sg-1"}
+    with pytest.raises(LeftoverError) as failure:
+        run(ec2, Clock(), ClusterName="demo")
+    assert "sg-1 (security group 'of-sg-1' of EKS, for the cluster demo)" in str(failure.value)
+    assert "sg-2 (security group 'of-sg-2' of the load balancer controller" in str(failure.value)
+
+
+def test_in_a_vpc_that_stays_only_its_own_group_is_waited_for_and_nothing_deleted() -> None:
+    ec2, clock = Ec2(CNI, looks=4), Clock()
+    ec2.groups = [OF_EKS]
+    run(ec2, clock, SecurityGroupIds=["sg-9"])
+    assert ec2.asked == [{"Name": "group-id", "Values": ["sg-9"]}]
+    assert (ec2.deleted, 840 - clock.left) == ([], 4 * 15)
+    with pytest.raises(LeftoverError, match="so the security group sg-9 cannot go: eni-4"):
+        run(Ec2(CNI), Clock(), SecurityGroupIds=["sg-9"])
+
+
+def test_the_rights_are_on_the_tags_that_the_function_looks_for() -> None:
+    assert set(drain.GROUP_TAGS) == set(GROUP_TAGS)

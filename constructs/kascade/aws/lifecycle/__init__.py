@@ -69,6 +69,15 @@ def render_script(plan: ClusterPlan | PlainNodes) -> str:
     return _SETTINGS.sub(lambda _: "".join(lines), SCRIPT.read_text(encoding="utf-8"))
 
 
+def room_in_bucket_name(region: str) -> int:
+    """Characters that a deployment's name may have in the lifecycle bucket's.
+
+    >>> room_in_bucket_name("us-west-2"), room_in_bucket_name("ap-southeast-1")
+    (21, 16)
+    """
+    return _MAX_BUCKET_NAME - len(f"sagemaker--lifecycle-{'1' * 12}-{region}")
+
+
 def _bucket_name(deployment: str, stack: cdk.Stack) -> str:
     if cdk.Token.is_unresolved(deployment) or not _NAME_IN_BUCKET.fullmatch(deployment):
         msg = (
@@ -78,7 +87,7 @@ def _bucket_name(deployment: str, stack: cdk.Stack) -> str:
         raise KascadeError(msg)
     rest = f"{stack.account}-{stack.region}"
     if not cdk.Token.is_unresolved(stack.region):
-        room = _MAX_BUCKET_NAME - len(f"sagemaker--lifecycle-{'1' * 12}-{stack.region}")
+        room = room_in_bucket_name(stack.region)
         if len(deployment) > room:
             msg = (
                 f"The deployment's name {deployment} has {len(deployment)} characters; in "

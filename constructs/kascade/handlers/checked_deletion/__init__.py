@@ -1,0 +1,1 @@
+"""The layer that looks whether what was deleted from a cluster is gone."""

@@ -1,0 +1,1 @@
+"""What Lambda lays on its Python path."""
