@@ -60,6 +60,7 @@ CREATE_ACTIONS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "AWS::SageMaker::Cluster": "sagemaker:CreateCluster",
             }
         ),
+        "serving": MappingProxyType({"AWS::IAM::Policy": "iam:PutRolePolicy"}),
         "observability": MappingProxyType(
             {
                 "AWS::APS::RuleGroupsNamespace": "aps:CreateRuleGroupsNamespace",

@@ -671,12 +671,12 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
     "chunk larger than a Curvine block": (
         top(cache={"chunk_size": 4096}),
         "models[0].model",
-        r"is 224\.0 MiB on each GPU, more than a Curvine block of 128 MiB; .* to 2336 or less",
+        r"more than a Curvine block of 128 MiB\. Set cache\.chunk_size to 2336",
     ),
     "chunk that a Curvine client keeps until the end": (
         top(cache={"chunk_size": 16}),
         "models[0].model",
-        r"one chunk of 16 tokens .* is 896\.0 KiB .* set cache\.chunk_size to 32",
+        r"one chunk of 16 tokens .* is 896\.0 KiB .* Set cache\.chunk_size to 32",
     ),
     "requests shorter than a chunk": (
         both(model(max_model_len=256), top(cache={"chunk_size": 512})),

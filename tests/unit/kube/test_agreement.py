@@ -15,6 +15,7 @@ import pytest
 
 from kascade import KascadeError, ServingPlan, plan_file
 from kascade.kube.agreement import check_agreement, disagreements
+from kascade.kube.engine_program import HEALTH_ARG
 from kascade.sizing.plan import CurvineL2Plan
 from tests.checkout import CONFIGS
 from tests.unit.kube.rendered import (
@@ -379,8 +380,8 @@ BROKEN: dict[str, tuple[Change, str]] = {
         r"the model is Qwen/Qwen2-7B-Instruct .* Qwen/Qwen2 by the directory",
     ),
     "drain shorter than an answer": (
-        flag(ROUTER, "router", "--request-timeout-secs", "900"),
-        r"its drain ends after 605 s, but 5 s pass .* and a request may take 900 s",
+        flag(ROUTER, "router", "--request-timeout-secs", "9000"),
+        r"its drain ends after 3955 s, but 5 s pass .* and a request may take 9000 s",
     ),
     "no drain": (
         field(ENGINE, "vllm", lambda program: program.pop("lifecycle")),
@@ -390,14 +391,14 @@ BROKEN: dict[str, tuple[Change, str]] = {
         lambda objects: pod(find(objects, "Deployment", ENGINE)).update(
             terminationGracePeriodSeconds=600
         ),
-        r"its pod has 600 s to end, less than the 605 s of its drain and the 15 s of vLLM's",
+        r"its pod has 600 s to end, less than the 3955 s of its drain and the 15 s of vLLM's",
     ),
     "a shutdown longer than the grace": (
         flag(ENGINE, "vllm", "--shutdown-timeout", "31"),
-        r"its pod has 635 s to end, less than the 605 s of its drain and the 31 s",
+        r"its pod has 3985 s to end, less than the 3955 s of its drain and the 31 s",
     ),
     "a health check that no hung core fails": (
-        flag(ENGINE, "vllm", "--middleware", None),
+        field(ENGINE, "vllm", lambda program: program["args"].remove(HEALTH_ARG)),
         r"vLLM answers /health although its core hangs",
     ),
     "a health check that is not there": (

@@ -269,9 +269,13 @@ def _support(status: str, *, ends: dt.datetime) -> Callable[[Answers, ServingPla
     )
 
 
+def _at_1_34(config: dict[str, Any]) -> None:
+    config["kubernetes"] = {**config.get("kubernetes", {}), "version": "1.34"}
+
+
 def _other_versions(account: Answers, plan: ServingPlan) -> None:
     del plan
-    version = supported("1.35", ends=NOW + YEAR)
+    version = supported("1.36", ends=NOW + YEAR)
     account["eks.DescribeClusterVersions"] = {"clusterVersions": [version]}
 
 
@@ -687,12 +691,14 @@ ACCOUNTS: Mapping[str, Prepared] = {
     ),
     "extended support": Prepared(
         change=_support("EXTENDED_SUPPORT", ends=NOW - YEAR),
+        edit=_at_1_34,
         code=0,
         rows={"kubernetes version": "warn"},
         says=("0.60 USD/h instead of 0.10", 'set kubernetes.version: "1.35"'),
     ),
     "support that ends soon": Prepared(
         change=_support("STANDARD_SUPPORT", ends=NOW + dt.timedelta(days=2)),
+        edit=_at_1_34,
         code=0,
         rows={"kubernetes version": "warn"},
         says=('set kubernetes.version: "1.35"',),
@@ -701,15 +707,15 @@ ACCOUNTS: Mapping[str, Prepared] = {
         change=_other_versions,
         code=1,
         rows={"kubernetes version": "fail"},
-        says=("1.34 is on offer no more",),
+        says=("1.35 is on offer no more",),
     ),
     "a pin that is gone": Prepared(
-        change=_addons({"coredns": ["v1.13.2-eksbuild.12", "v1.13.2-eksbuild.9"]}),
+        change=_addons({"coredns": ["v1.14.3-eksbuild.4", "v1.14.3-eksbuild.2"]}),
         code=1,
         rows={"add-on versions": "fail"},
         says=(
-            "does not offer coredns v1.13.2-eksbuild.11 for Kubernetes 1.34",
-            "pin v1.13.2-eksbuild.12",
+            "does not offer coredns v1.14.3-eksbuild.3 for Kubernetes 1.35",
+            "pin v1.14.3-eksbuild.4",
         ),
     ),
     "an add-on that is not offered": Prepared(

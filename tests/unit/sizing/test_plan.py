@@ -131,7 +131,9 @@ def test_the_drain_follows_the_longest_answer(tmp_path: Path) -> None:
         file = tmp_path / f"{seconds}.yaml"
         file.write_text(text.replace("router:", f"router:\n  request_timeout_seconds: {seconds}"))
         (engine,) = plan_file(file).engines
-        assert engine.drain_seconds == seconds + engine.notice_seconds
+        longest = seconds + engine.figures.longest_answer.value
+        assert engine.figures.longest_request.value == longest
+        assert engine.drain_seconds == longest + engine.notice_seconds
         assert engine.grace_seconds > engine.drain_seconds + engine.shutdown_seconds
         assert engine.figures.drain.value == engine.drain_seconds
 
