@@ -85,7 +85,11 @@ class Deployment:
         app = manifest_app(str(folder))
         charts = build_charts(app, plan)
         app.synth()
-        texts = [(folder / f"{chart.node.id}.yaml").read_text() for chart in charts.serving]
+        # Of the platform only what pods mount has a counterpart here.
+        texts = [
+            (folder / f"{chart.node.id}.yaml").read_text()
+            for chart in (charts.platform, *charts.serving)
+        ]
         objects = [one for text in texts for one in yaml.safe_load_all(text) if one]
         shape: Document = json.loads((config.parent / model.config_json).read_text())
         return cls(plan=plan, shape=shape, objects=tuple(objects))
