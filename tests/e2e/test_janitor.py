@@ -37,7 +37,7 @@ def rounds(system: LocalSystem) -> float:
     return total(system, "rounds_total", result="success")
 
 
-def run(system: LocalSystem, **flags: float) -> None:
+def run(system: LocalSystem, **flags: float | str) -> None:
     """Run it with other settings, and wait for its second round."""
     rendered = system.janitor.pod.container("janitor")
     changed = {f"--{name.replace('_', '-')}": value for name, value in flags.items()}
@@ -159,6 +159,8 @@ def test_an_engine_whose_directory_is_gone_stores_again(
     """As after a quiet day on Curvine."""
     one, _ = system.target.replicas
     own = shared_directory(system) / f".tmp-{one.name}"
+    # Without their labels it looks after no pods.
+    run(system, interval_seconds=0.5, selector="")
     own.rmdir()
     before = chunk_files(system)
     ask(system, one.engine_url, prompt("without a directory", TOKENS))
