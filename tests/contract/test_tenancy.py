@@ -35,20 +35,19 @@ def job_of(engine: EnginePlan, outputs: Outputs) -> Document:
         if item["kind"] == "Deployment" and item["metadata"]["name"] == engine.name
     )
     env = {entry["name"]: entry["value"] for entry in rendered["env"]}
-    (mount,) = (m for m in rendered["volumeMounts"] if m["name"] == "tenancy")
-    (volume,) = (v for v in pod["volumes"] if v["name"] == "tenancy")
-    path, _, package = mount["mountPath"].rpartition("/")
-    assert env["PYTHONPATH"] == path, "where Python looks for it"
-    (files,) = (
-        item["data"]
-        for item in objects
-        if item["kind"] == "ConfigMap" and item["metadata"]["name"] == volume["configMap"]["name"]
-    )
+    data = {i["metadata"]["name"]: i["data"] for i in objects if i["kind"] == "ConfigMap"}
+    maps = {v["name"]: v["configMap"]["name"] for v in pod["volumes"] if "configMap" in v}
+    # Where Python looks for them.
+    packages = {
+        mount["mountPath"].rpartition("/")[2]: data[maps[mount["name"]]]
+        for mount in rendered["volumeMounts"]
+        if mount["mountPath"].rpartition("/")[0] == env["PYTHONPATH"]
+    }
     return {
         "argv": after(arguments(rendered), "serve"),
         "env": {name: value for name, value in env.items() if name.startswith("KASCADE_")},
-        "package": package,
-        "files": files,
+        "package": MIDDLEWARE.partition(".")[0],
+        "packages": packages,
     }
 
 
