@@ -4,10 +4,10 @@ Runs in the engine environment (`make engine-env`), which holds vLLM and nothing
 
     .venv-engine/bin/python -m tests.contract.tenancy_checks < job.json > results.json
 
-A job is what one engine's container was rendered with: {"argv": [...], "env": {...}, "package":
-NAME, "packages": {NAME: {NAME: TEXT}}}, of which the package is the one that sets salts. The app,
-its routes, its layers and its request classes are vLLM's; in place of the engine stands a recorder.
-No engine is started.
+A job is what one engine's container was rendered with: {"argv": [...], "env": {...}, "packages":
+{NAME: {FILE: TEXT}}, "package": NAME}, the last being the one that is asked about. The app, its
+routes, its layers and its request classes are vLLM's; in place of the engine stands a recorder. No
+engine is started.
 """
 
 import contextlib
@@ -141,10 +141,11 @@ def main() -> None:
     """Read the job, print the results and nothing else."""
     job = json.load(sys.stdin)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        for package, files in job["packages"].items():
-            Path(folder, package).mkdir()
-            for name, text in files.items():
-                Path(folder, package, name).write_text(text)
+        for name, files in job["packages"].items():
+            package = Path(folder, name)
+            package.mkdir()
+            for file, text in files.items():
+                (package / file).write_text(text)
         # As PYTHONPATH does in the pod.
         sys.path.insert(0, folder)
         os.environ |= job["env"]

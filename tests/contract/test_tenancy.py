@@ -35,14 +35,14 @@ def job_of(engine: EnginePlan, outputs: Outputs) -> Document:
         if item["kind"] == "Deployment" and item["metadata"]["name"] == engine.name
     )
     env = {entry["name"]: entry["value"] for entry in rendered["env"]}
-    texts = {i["metadata"]["name"]: i["data"] for i in objects if i["kind"] == "ConfigMap"}
-    sources = {volume["name"]: volume.get("configMap", {}).get("name") for volume in pod["volumes"]}
-    packages = {}
-    for mount in rendered["volumeMounts"]:
-        path, _, package = mount["mountPath"].rpartition("/")
-        if sources[mount["name"]] is not None:
-            assert env["PYTHONPATH"] == path, "where Python looks for it"
-            packages[package] = texts[sources[mount["name"]]]
+    data = {i["metadata"]["name"]: i["data"] for i in objects if i["kind"] == "ConfigMap"}
+    maps = {v["name"]: v["configMap"]["name"] for v in pod["volumes"] if "configMap" in v}
+    # Where Python looks for them.
+    packages = {
+        mount["mountPath"].rpartition("/")[2]: data[maps[mount["name"]]]
+        for mount in rendered["volumeMounts"]
+        if mount["mountPath"].rpartition("/")[0] == env["PYTHONPATH"]
+    }
     return {
         "argv": after(arguments(rendered), "serve"),
         "env": {name: value for name, value in env.items() if name.startswith("KASCADE_")},

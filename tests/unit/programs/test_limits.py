@@ -104,9 +104,12 @@ def test_a_request_that_the_server_ends_stays_ended(monkeypatch: pytest.MonkeyPa
     async def send(message: Any) -> None:
         sent.append(message)
 
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
     async def begin() -> None:
         scope = {"type": "http", "method": "POST", "path": "/v1/completions"}
-        task = asyncio.create_task(Limits(engine)(scope, send, send))
+        task = asyncio.create_task(Limits(engine)(scope, receive, send))
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
