@@ -40,7 +40,7 @@ FIXED: Final[Mapping[ConfigPath, str]] = {
 
 _HEADER: Final = """\
 # What cannot be changed while this deployment lives, as it was first deployed. `make deploy` writes
-# it and every plan compares; commit it with the configuration. After `make destroy`, delete it.
+# it and every plan compares; commit it with the configuration. `make destroy` removes it.
 """
 
 
