@@ -41,7 +41,7 @@ def most_at_once(assembly: Assembly, stack: str) -> int:
         for place in range(functions_of(resource))
     ]
     nodes = {node for node, _ in ones}
-    before: Mapping[Node, set[Node]] = {node: assembly.before(node) & nodes for node in nodes}
+    before: Mapping[Node, frozenset[Node]] = {node: assembly.before(node) & nodes for node in nodes}
     earlier = {one: [other for other in ones if other[0] in before[one[0]]] for one in ones}
     taken: dict[tuple[Node, int], tuple[Node, int]] = {}
 

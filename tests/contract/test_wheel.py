@@ -95,10 +95,17 @@ def test_the_command_plans_from_the_wheel(installed: Path, tmp_path: Path) -> No
 EXAMPLE = ROOT / "examples" / "own_stack.py"
 
 
-def test_a_strangers_stack_synthesizes_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("region", ["us-west-2", "eu-central-1"])
+def test_a_strangers_stack_synthesizes_from_the_wheel(
+    installed: Path, tmp_path: Path, region: str
+) -> None:
     """Its own VPC and EKS cluster; nothing of this repository but the wheel."""
     environment = {**os.environ, "CDK_OUTDIR": str(tmp_path / "cdk.out")}
-    argv = [str(installed), "-I", str(EXAMPLE)]
+    text = EXAMPLE.read_text()
+    assert text.count('"us-west-2"') == 1
+    example = tmp_path / EXAMPLE.name
+    example.write_text(text.replace('"us-west-2"', f'"{region}"'))
+    argv = [str(installed), "-I", str(example)]
     ran = subprocess.run(
         argv, cwd=tmp_path, check=False, capture_output=True, text=True, env=environment
     )
@@ -119,7 +126,7 @@ def test_a_strangers_stack_synthesizes_from_the_wheel(installed: Path, tmp_path:
     assert len(roles) == 1
     (bucket,) = found["AWS::S3::Bucket"]
     assert json.dumps(bucket["BucketName"]).count("sagemaker-") == 1
-    lint = [str(Path(sys.executable).with_name("cfn-lint")), "--regions", "us-west-2"]
+    lint = [str(Path(sys.executable).with_name("cfn-lint")), "--regions", region]
     lint += ["--ignore-checks", "W3005", "--", str(tmp_path / "cdk.out" / "OwnStack.template.json")]
     linted = subprocess.run(lint, check=False, capture_output=True, text=True)
     assert linted.stdout + linted.stderr == ""

@@ -51,7 +51,7 @@ _MINOR: Final = re.compile(r"1\.([0-9]{1,3})")
 _HEADER: Final = """\
 # What cannot be changed while this deployment lives, as it was first deployed; zones and Kubernetes
 # version as they are now. `make deploy` writes it and every plan compares; commit it with the
-# configuration. After `make destroy`, delete it.
+# configuration. `make destroy` removes it.
 """
 
 

@@ -45,8 +45,8 @@ class Stranger(cdk.Stack):
         super().__init__(
             cdk.App(), name, env=cdk.Environment(account="111122223333", region=region)
         )
-        zones = {"availability_zones": [f"{region}a", f"{region}b"]} if region else {}
-        self.vpc = ec2.Vpc(self, "Vpc", **zones)
+        zones = [f"{region}a", f"{region}b"] if region else None
+        self.vpc = ec2.Vpc(self, "Vpc", availability_zones=zones)
         self.eks = eks.Cluster.from_cluster_attributes(
             self,
             "Eks",

@@ -97,7 +97,9 @@ def test_it_goes_when_all_is_destroyed(
     stays: bool,
 ) -> None:
     assert run(monkeypatch, config, CloudFormation(), "deploy", 0) == 0
-    assert run(monkeypatch, config, CloudFormation(**states), "destroy", code) == code
+    aws = CloudFormation()
+    aws.states = states
+    assert run(monkeypatch, config, aws, "destroy", code) == code
     assert config.with_suffix(".lock").exists() == stays
 
 
