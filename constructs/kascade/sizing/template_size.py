@@ -30,7 +30,7 @@ _PROOF: Final = 17_000
 _MOUNT: Final = 4_500
 _JANITOR: Final = 7_200
 _TENANCY: Final = 18_000
-_DOOR: Final = 17_000
+_DOOR: Final = 16_300
 """Once an engine, or a door of a salted tenant."""
 
 
@@ -50,11 +50,11 @@ def shared_bytes(config: ServingConfig) -> int:
 def engine_bytes(config: ServingConfig, model: ModelConfig) -> int:
     """Return what one engine of a model adds; an isolated tenant has one of its own."""
     l2, kind = config.cache.l2, model.tenancy.kind
-    own = isinstance(l2, CurvineConfig | DirectoryConfig)
+    own = l2 if isinstance(l2, CurvineConfig | DirectoryConfig) else None
     total = _OPERATED if model.mode == "operator" else _ENGINE + _ROUTER
     total += _PROOF if l2.kind != "none" else 0
     total += _MOUNT if own else 0
-    total += _JANITOR if own and l2.janitor.enabled else 0
+    total += _JANITOR if own and own.janitor.enabled else 0
     total += _TENANCY if kind != "shared" else 0
     total += _DOOR * len(model.tenants) if kind == "salted" else 0
     return total
