@@ -12,6 +12,7 @@ from kascade.aws.kyverno import Kyverno
 from kascade.aws.manifests import AppliedManifests, KubernetesObject, check_stack_size
 from kascade.aws.weights import WeightsRights
 from kascade.sizing.plan import KyvernoPlan, ServingPlan
+from kascade.sizing.template_size import MOST_BYTES
 from stacks._base import KascadeStack
 
 
@@ -39,7 +40,7 @@ class ServingStack(KascadeStack):
             plan=plan,
             description=f"Kascade {plan.name}: KV cache, engines and routers",
         )
-        check_stack_size(construct_id, charts)
+        check_stack_size(construct_id, charts, most_bytes=MOST_BYTES)
         cluster_stack = cdk.Stack.of(cluster)
         if cluster_stack is not self:
             self.add_stack_dependency(cluster_stack, "HyperPod's nodes run what is applied here")

@@ -73,7 +73,7 @@ def object_bytes(config: Any, *, chunk: int) -> int:
     _, layers, hidden, name, _, planes = compute_kv_layout(tensors, {"kv_layout": "NHD"})
     made = torch.Size([planes, layers, chunk, hidden])
     layout = MemoryLayoutDesc(shapes=[made], dtypes=[getattr(torch, name)])
-    return aesgcm._plaintext_bytes(layout)
+    return int(aesgcm._plaintext_bytes(layout))
 
 
 def batch_defaults(name: str, mib: int) -> list[int]:

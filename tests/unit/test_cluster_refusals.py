@@ -81,7 +81,7 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
     "more wanted at first than ever": (
         group(min_count=3),
         "instance_groups[0].min_count",
-        r"got 3, more than the 2 instances of the group; lower it or raise count",
+        r"got 3, more than the 2 instances .*\. Set .*min_count to 2, or .*\.count to 3",
     ),
     "EFA on a size without": (
         group(instance_type="ml.g6e.2xlarge", efa="efa"),

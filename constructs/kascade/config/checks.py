@@ -488,11 +488,14 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
         )
     janitor = cache.l2.janitor if isinstance(cache.l2, CurvineConfig | DirectoryConfig) else None
     if janitor is not None and janitor.high_water - janitor.low_water < MIN_WATER_GAP - 1e-9:
+        lower = round(janitor.high_water - 0.1, 3)
+        # Neither may be below a tenth.
+        change = f"low_water to {lower}" if lower >= 0.1 else "high_water to 0.9"  # noqa: PLR2004
         yield Problem(
             path=("cache", "l2", "janitor", "low_water"),
             message=f"got {janitor.low_water}, which is not {MIN_WATER_GAP} or more below "
             f"high_water ({janitor.high_water}): the janitor deletes from the one down to the "
-            "other. Lower low_water, by 0.1 for instance",
+            f"other. Set cache.l2.janitor.{change}",
             also_reads=(("cache", "l2", "janitor", "high_water"),),
         )
     if config.router.strategy == "kvaware":
@@ -511,16 +514,20 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
         )
     system = config.kubernetes.system_group
     if cache.l2.kind == "curvine" and cache.l2.masters > system.count:
+        most = cache.l2.masters
+        higher = f" and set kubernetes.system_group.max_count to {most}"
+        higher = higher if most > system.max_count else ""
         yield Problem(
             path=("cache", "l2", "masters"),
             message=f"got {cache.l2.masters}, each on a system node of its own, but there are "
-            f"{system.count}; raise kubernetes.system_group.count",
+            f"{system.count}. Set kubernetes.system_group.count to {cache.l2.masters}{higher}",
             also_reads=(("kubernetes", "system_group", "count"),),
         )
     if system.max_count < system.count:
         yield Problem(
             path=("kubernetes", "system_group", "max_count"),
             message=f"got {system.max_count}, less than the "
-            f"{counted(system.count, 'node')} at the start; raise it or lower `count`",
+            f"{counted(system.count, 'node')} at the start. Set "
+            f"kubernetes.system_group.max_count to {system.count}",
             also_reads=(("kubernetes", "system_group", "count"),),
         )

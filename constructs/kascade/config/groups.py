@@ -99,7 +99,9 @@ def _counts(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
         yield Problem(
             path=(*path, "min_count"),
             message=f"got {group.min_count}, more than the "
-            f"{counted(group.count, 'instance')} of the group; lower it or raise count",
+            f"{counted(group.count, 'instance')} of the group. Set "
+            f"{format_path((*path, 'min_count'))} to {group.count}, or set "
+            f"{format_path((*path, 'count'))} to {group.min_count}",
             also_reads=((*path, "count"),),
         )
 

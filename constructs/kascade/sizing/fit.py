@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from kascade.catalog.instances import InstanceType
 from kascade.errors import Problem
 from kascade.sizing import features, host, operated
 from kascade.sizing.draft import Draft, Group
@@ -103,13 +105,17 @@ def pods_fit(
                             draft.config,
                             group.index,
                             group.config,
-                            fits=lambda kind, wanted=wanted: (kind.max_pods or 0) >= wanted,
+                            fits=partial(_has_slots, wanted),
                         ),
                     ),
                     code="pod-slots",
                     also_reads=(("instance_groups", group.index), ("models",)),
                 )
             )
+
+
+def _has_slots(wanted: int, kind: InstanceType) -> bool:
+    return (kind.max_pods or 0) >= wanted
 
 
 def _daemons_fit(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -> None:

@@ -71,8 +71,9 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
         given.refuse(
             "gpu_memory_utilization",
             f"got {utilization}, which leaves {format_bytes(spare)} of GPU memory; the LMCache "
-            f"server's own context takes {format_bytes(gpu.LMCACHE_CONTEXT_BYTES)} of it. Use at "
-            f"most {most}",
+            f"server's own context takes {format_bytes(gpu.LMCACHE_CONTEXT_BYTES)} of it",
+            remedies=((given.set("gpu_memory_utilization", most),),),
+            code="context-beside-vllm",
         )
     if model.kv_cache_dtype == "fp8" and not given.instance.gpu.fp8:
         given.warn(

@@ -33,6 +33,7 @@ from kascade.sizing.plan import (
 )
 from kascade.sizing.remedies import advised
 from kascade.sizing.shared_tier import give_to_the_pool, more_room, share_of
+from kascade.sizing.template_size import check_template
 from kascade.sizing.tenancy import (
     shared_places,
 )
@@ -147,6 +148,8 @@ def _sized(
     engines = _engines(draft, groups, inputs, carried)
     pods_fit(draft, groups, carried)
     system_nodes_fit(draft)
+    if (too_large := check_template(draft.config)) is not None:
+        draft.problems.append(too_large)
     addresses_fit(draft, groups)
     draft.problems += check_closed(draft, groups)
     check_zone_offerings(draft, groups)

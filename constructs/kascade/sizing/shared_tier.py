@@ -53,11 +53,18 @@ def give_to_the_pool(draft: Draft, groups: Mapping[str, Group]) -> None:
         draft.problems.append(
             Problem(
                 path=("cache", "l2", "capacity_gib_per_node"),
-                message=f"got {asked}, but {kind} has {whole} GiB of NVMe. Use at most {most} "
-                f"({pool.MAX_SHARE * 100:.0f} %), better "
+                message=f"got {asked}, but {kind} has {whole} GiB of NVMe, of which at most {most} "
+                f"({pool.MAX_SHARE * 100:.0f} %) may be given away, better "
                 f"{pool.default_capacity_gib(least.instance)} ({pool.NVME_SHARE * 100:.0f} %), "
                 "so that blocks that are deleted but not yet freed have room",
                 also_reads=reads,
+                remedies=(
+                    tuple(
+                        setting(("cache", "l2", "capacity_gib_per_node"), n)
+                        for n in (pool.default_capacity_gib(least.instance), most)
+                    ),
+                ),
+                code="l2-of-nvme",
             )
         )
     if least.capacity_gib <= l2.reserved_gib_per_node:

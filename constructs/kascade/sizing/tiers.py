@@ -149,7 +149,7 @@ def advise_on_zones(
             message=f"L2's nodes stand in {' and '.join(zones)}: {HITS:,} hits of {HIT_TOKENS:,} "
             f"tokens of {name} that cross them cost {cost_usd:,.2f} USD at 0.01 USD/GB each way, "
             f"{times:,.1f} times the {saved:,.2f} USD of GPU time they save. All in one zone cost "
-            "nothing, and go with it",
+            "nothing, and go with it; a group that is deployed keeps its zone (docs/groups.md)",
             remedies=(tuple(settings(dict.fromkeys(loose, zone)) for zone in zones),)
             if loose
             else (),

@@ -221,7 +221,7 @@ REFUSED: dict[str, tuple[Edit, str, str]] = {
     "all of the RAM lent": (
         top(hyperpod={"tiered_storage_percentage": 100}),
         "hyperpod.tiered_storage_percentage",
-        r"but 0 GiB are left .*\)\. Set hyperpod\.tiered_storage_percentage to 72",
+        r"but 0 GiB are left .* - 2\.2 LMCache itself\)\. Set hyperpod\.tiered_.* to 72",
     ),
     "a group that Karpenter may not fill": (
         karpenter_of_none,

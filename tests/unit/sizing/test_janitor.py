@@ -98,8 +98,8 @@ def test_marks_in_the_wrong_order_are_refused(planned: Planned, low: float, high
     (problem,) = error.value.problems
     assert str(problem).endswith(
         f"cache.l2.janitor.low_water: got {low}, which is not 0.01 or more below high_water "
-        f"({high}): the janitor deletes from the one down to the other. Lower low_water, by 0.1 "
-        "for instance"
+        f"({high}): the janitor deletes from the one down to the other. Set "
+        f"cache.l2.janitor.low_water to {round(high - 0.1, 3)}"
     )
 
 
