@@ -85,7 +85,8 @@ SYSTEM_VCPUS: Final[Mapping[str, int]] = MappingProxyType(
 DEPLOYMENT_CONCURRENCY: Final = 10
 """Lambda executions at once that a deployment needs: CDK's provider framework and the kubectl
 function for each of four objects of a wave, and as many for another resource of its stack. It is
-also what new accounts have in all (awslabs/eks-perf-tests issue 313, aws-samples/one-observability-demo issue 193)."""
+also what new accounts have in all (awslabs/eks-perf-tests issue 313,
+aws-samples/one-observability-demo issue 193)."""
 
 COMFORTABLE_CONCURRENCY: Final = 2 * DEPLOYMENT_CONCURRENCY
 """Room for whatever else runs in the account meanwhile."""

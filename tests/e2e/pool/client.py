@@ -65,7 +65,7 @@ class Client:
         return bytes([salt % 256, number % 256, 7, 11]) * (self._size // 4)
 
     def _objects(self, keys: list[Any]) -> list[Any]:
-        import torch  # type: ignore[import-not-found]
+        import torch
         from lmcache.v1.distributed.api import MemoryLayoutDesc
 
         layout = MemoryLayoutDesc(shapes=[torch.Size([self._size])], dtypes=[torch.uint8])
