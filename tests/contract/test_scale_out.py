@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kascade.programs.limits import SILENCE_SECONDS
 from tests.contract.pods import after, arguments, containers
 from tools.outputs import Document, Outputs
 
@@ -22,8 +21,8 @@ def asked(synthesized: Callable[[str], Outputs]) -> dict[str, dict[str, int]]:
         pytest.fail("run `make engine-env`: only vLLM itself says what it answers", pytrace=False)
     objects = [document for _, document in synthesized("default").objects()]
     ((owner, rendered),) = containers(objects, "vllm")
-    (mount,) = (m for m in rendered["volumeMounts"] if m["name"] == "limits")
-    (volume,) = (v for v in _pod(objects, owner)["volumes"] if v["name"] == "limits")
+    (mount,) = (m for m in rendered["volumeMounts"] if m["name"] == "programs")
+    (volume,) = (v for v in _pod(objects, owner)["volumes"] if v["name"] == "programs")
     (files,) = (
         item["data"]
         for item in objects
@@ -34,7 +33,7 @@ def asked(synthesized: Callable[[str], Outputs]) -> dict[str, dict[str, int]]:
     assert env["PYTHONPATH"] == path, "where Python looks for it"
     job = {
         "argv": after(arguments(rendered), "serve"),
-        "env": {SILENCE_SECONDS: env[SILENCE_SECONDS]},
+        "env": {name: value for name, value in env.items() if name.startswith("KASCADE_")},
         "package": package,
         "files": files,
     }

@@ -33,7 +33,6 @@ from kascade.kube._rbac import add_service_account
 from kascade.kube.cache_program import cache_module_volume
 from kascade.kube.engine_program import engine_program_hash, gpu_checks, program_volume
 from kascade.kube.l2.attachment import Attachment, attach
-from kascade.kube.limits import LimitsProgram, limits_hash, limits_volume
 from kascade.kube.lmcache import server_container
 from kascade.kube.tenancy import TenancyProgram, program_hash, tenancy_volume
 from kascade.kube.vllm import engine_container
@@ -70,7 +69,6 @@ class Engine(Construct):
         self._meta = Metadata(name=engine.name, namespace=engine.namespace, labels=self._labels)
         # An account without any right: the default one might be given some by others.
         add_service_account(self, meta=self._meta)
-        LimitsProgram(self, "Limits", engine=engine)
         if engine.tenancy is not None:
             TenancyProgram(self, "Tenancy", engine=engine)
         self._add_deployment()
@@ -104,7 +102,6 @@ class Engine(Construct):
         plan = self._plan
         hashes = [
             engine_program_hash(),
-            limits_hash(),
             *([program_hash()] if plan.tenancy is not None else []),
         ]
         add_object(
@@ -150,7 +147,7 @@ class Engine(Construct):
             "topologySpreadConstraints": spread_widely(self._selector, zones=plan.spread_zones),
             "initContainers": [*gpu_checks(plan), *guard, server_container(plan, l2)],
             "containers": [engine_container(plan)],
-            "volumes": [*engine_volumes(plan, l2), limits_volume(plan)],
+            "volumes": engine_volumes(plan, l2),
         }
 
     def _add_policy(self, network: NetworkPlan) -> None:

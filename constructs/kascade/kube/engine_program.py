@@ -1,4 +1,4 @@
-"""Programs of ours in an engine's pod: an honest `/health`, its drain, and the proof of its GPUs.
+"""Programs of ours in an engine's pod: an honest `/health`, limits, drain, and the proof of GPUs.
 
 One ConfigMap for all engines of a namespace, applied before any of them.
 """
@@ -26,7 +26,7 @@ from kascade.sizing.plan import EnginePlan
 
 _PROGRAM: Final = "engine"
 _CONFIG_MAP: Final = "kascade-engine"
-_PACKAGE: Final = "kascade_engine"
+PACKAGE: Final = "kascade_engine"
 """What Python calls it in the pod: a name that hides no package of the image."""
 
 PYTHON_PATH: Final = "/opt/kascade"
@@ -36,13 +36,13 @@ PROGRAM_VOLUME: Final = "programs"
 
 PROGRAM_MOUNT: Final[Fields] = {
     "name": PROGRAM_VOLUME,
-    "mountPath": f"{PYTHON_PATH}/{_PACKAGE}",
+    "mountPath": f"{PYTHON_PATH}/{PACKAGE}",
     "readOnly": True,
 }
 
 PROGRAM_ENV: Final = {"PYTHONPATH": PYTHON_PATH}
 
-HEALTH_ARG: Final = f"--middleware={_PACKAGE}.CoreHealth"
+HEALTH_ARG: Final = f"--middleware={PACKAGE}.CoreHealth"
 """Argument of ``vllm serve``; the last of its kind is the outermost layer."""
 
 GPUS_FILE: Final = "/dev/shm/kascade-gpus"  # noqa: S108 - shared memory
@@ -95,7 +95,7 @@ def pre_stop(engine: EnginePlan) -> Fields:
             "command": [
                 "python3",
                 "-m",
-                f"{_PACKAGE}.drain",
+                f"{PACKAGE}.drain",
                 f"http://127.0.0.1:{engine.port}",
                 str(engine.notice_seconds),
                 str(engine.drain_seconds),
@@ -133,7 +133,7 @@ def _check(
     return {
         "name": name,
         "image": engine.image,
-        "command": ["python3", "-m", f"{_PACKAGE}.gpus"],
+        "command": ["python3", "-m", f"{PACKAGE}.gpus"],
         "args": args,
         "env": plain_env({**PROGRAM_ENV, **(env or {})}),
         "resources": size,

@@ -13,7 +13,7 @@ from kascade.kube._labels import GPU_RESOURCE, VLLM_PORT
 from kascade.kube._objects import Fields
 from kascade.kube._pods import NO_PRIVILEGES, SHM_MOUNT, http_probe, plain_env, resources
 from kascade.kube.engine_program import HEALTH_ARG, PROGRAM_MOUNT, health_env, pre_stop
-from kascade.kube.limits import LIMITS_MOUNT, limits_args, limits_env
+from kascade.kube.limits import limits_args, limits_env
 from kascade.kube.lmcache import SHARED_ENV
 from kascade.kube.tenancy import TENANCY_MOUNT, tenancy_args, tenancy_env
 from kascade.kube.weights import token_env, weights_env, weights_mount, working_directory
@@ -52,7 +52,6 @@ def engine_container(engine: EnginePlan) -> Fields:
             SHM_MOUNT,
             weights_mount(engine),
             PROGRAM_MOUNT,
-            LIMITS_MOUNT,
             *([TENANCY_MOUNT] if tenancy is not None else []),
         ],
     }

@@ -304,7 +304,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
     ),
     "paths left open": (
         flag(ENGINE, "vllm", "--middleware", None),
-        r"no --middleware of kascade_limits\.Limits or kascade_tenancy\.TenantSalt",
+        r"no --middleware of kascade_engine\.Limits or kascade_tenancy\.TenantSalt",
     ),
     "a breaker that opens too late": (
         flag(ROUTER, "router", "--cb-failure-threshold", "5"),

@@ -342,7 +342,7 @@ def test_engine_without_l2(default_plan: ServingPlan, engine: EnginePlan, render
     names = [item["name"] for item in spec["initContainers"]]
     assert names == ["check-gpu", "check-cache-gpu", "lmcache"]
     volumes = {volume["name"] for volume in spec["volumes"]}
-    assert volumes == {"shm", "weights", "programs", "cache-module", "limits"}
+    assert volumes == {"shm", "weights", "programs", "cache-module"}
     assert "--l2-adapter" not in flags(container(spec, "lmcache")["args"])
 
 

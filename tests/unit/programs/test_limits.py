@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kascade.programs.limits import SILENCE_SECONDS, Limits, LimitsError, closed
+from kascade.programs.engine.limits import SILENCE_SECONDS, Limits, LimitsError, closed
 
 Message = dict[str, Any]
 SECONDS = 0.2

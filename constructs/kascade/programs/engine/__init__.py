@@ -1,8 +1,10 @@
-"""What an engine's pod carries of ours: an honest `/health`, the wait before its end, its GPUs.
+"""What an engine's pod carries of ours: an honest `/health`, limits, a drain, proof of its GPUs.
 
-vLLM imports the first by `--middleware`; the others are run by themselves. Standard library only.
+vLLM imports the first two by `--middleware`; the others are run by themselves. Standard library
+only.
 """
 
 from .health import CoreHealth
+from .limits import Limits
 
-__all__ = ["CoreHealth"]
+__all__ = ["CoreHealth", "Limits"]

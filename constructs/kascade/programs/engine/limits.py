@@ -1,4 +1,4 @@
-"""The middleware itself, in plain ASGI."""
+"""Middleware for vLLM: closes what ``--enable-scale-out`` opens, ends silence."""
 
 from __future__ import annotations
 
