@@ -147,7 +147,7 @@ class Replica:
 
     def objects(self, keys: list[Any]) -> list[Any]:
         """Reserve memory for some chunks."""
-        import torch  # type: ignore[import-not-found]
+        import torch
         from lmcache.v1.distributed.api import MemoryLayoutDesc
 
         layout = MemoryLayoutDesc(shapes=[torch.Size([CHUNK_BYTES])], dtypes=[torch.uint8])
