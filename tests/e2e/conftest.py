@@ -24,6 +24,9 @@ from tools.local.substitutions import NOT_CARRIED_OVER, SUBSTITUTIONS, differenc
 from tools.local.system import Deployment, LocalSystem, running
 from tools.prometheus import programs
 
+collect_ignore = ["pool/serve.py"]
+"""Runs by itself, with libfuse on its path; here its import would fail."""
+
 CONFIG = Path(__file__).parents[2] / "config" / "laptop.yaml"
 LONGEST_SECONDS = 1800
 """Nothing that this ring starts lives longer."""
