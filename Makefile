@@ -31,7 +31,7 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 help: ## print the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, synth, diff, deploy, destroy and demo (default: $(CONFIG))"
+	@echo "  CONFIG=config/NAME.yaml chooses the deployment of plan, preflight, synth, diff, deploy, status, destroy and demo (default: $(CONFIG))"
 	@echo "  ARGS=\"--require-approval never\" goes to the CDK's command line, for diff, deploy and destroy (there --force) where nobody can answer;"
 	@echo "  STACKS=\"NAME-serving --exclusively\" deploys or destroys some stacks alone"
 	@echo "  PREFLIGHT=0 leaves out of deploy what looks at the account first; STATUS_WAIT=0 what waits for nodes and engines last"

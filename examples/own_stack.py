@@ -28,7 +28,7 @@ cluster = eks.Cluster(
     stack,
     "Eks",
     vpc=vpc,
-    version=eks.KubernetesVersion.V1_34,
+    version=eks.KubernetesVersion.V1_35,
     default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
     endpoint_access=eks.EndpointAccess.PRIVATE,
     cluster_logging=list(eks.ClusterLoggingTypes),

@@ -171,6 +171,11 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
                     "rendering", f"{router.rendering.value:,.0f}/s at most", router.rendering.reason
                 )
             table.add_row(
+                "longest answer",
+                f"{figures.longest_answer.value:,.0f} s",
+                figures.longest_answer.reason,
+            )
+            table.add_row(
                 "one request",
                 f"{router.request_timeout_seconds:,} s",
                 router.request_timeout_reason,

@@ -1075,7 +1075,8 @@ class RouterConfig(Block):
         ge=10,
         le=3600,
         description="Longest that a streaming client waits for its first token, and from one token "
-        "to the next. What has not streamed by then ends with an error.",
+        "to the next; a stream that is silent for longer ends with an error. An answer that does "
+        "not stream has longest_request_seconds alone.",
     )
     longest_request_seconds: Whole | None = Field(
         default=None,

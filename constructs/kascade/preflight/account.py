@@ -13,7 +13,9 @@ from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConfigParseError,
     CredentialRetrievalError,
+    InvalidConfigError,
     NoCredentialsError,
     PartialCredentialsError,
     ProfileNotFound,
@@ -37,6 +39,9 @@ _NO_CREDENTIALS: Final = (
     SSOError,
     TokenRetrievalError,
     UnauthorizedSSOTokenError,
+    InvalidConfigError,
+    # A file that the settings of credentials name, such as a token's.
+    OSError,
 )
 _STALE: Final = frozenset(
     {
@@ -258,6 +263,9 @@ def open_session() -> Any:
     """
     try:
         return boto3.session.Session()
+    except ConfigParseError as error:
+        msg = f"AWS cannot be asked: {_short(error)}; mend that file, or name another"
+        raise KascadeError(msg) from None
     except BotoCoreError as error:
         msg = f"AWS cannot be asked: {_short(error)}; set AWS_PROFILE to a profile that exists"
         raise KascadeError(msg) from None
@@ -272,9 +280,8 @@ def whose(account: Account) -> tuple[str, str]:
     Raises:
         KascadeError: There are no credentials, they are not taken, or AWS is out of reach.
     """
-    client = account._client("sts")
     try:
-        answer = client.get_caller_identity()
+        answer = account._client("sts").get_caller_identity()
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
         why = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -173,6 +174,46 @@ def test_without_credentials_there_is_one_sentence(
     assert main(["preflight", str(path)]) == 2
     err = capsys.readouterr().err
     assert "nobody" in err
+    assert len(err.splitlines()) == 1
+
+
+SIGNING: dict[str, tuple[dict[str, str], str, str]] = {
+    "half of a key": ({"AWS_ACCESS_KEY_ID": "AKIA"}, "", "there are no AWS credentials"),
+    "a profile on top of none": (
+        {"AWS_PROFILE": "a"},
+        "[profile a]\nrole_arn = arn:aws:iam::111122223333:role/r\nsource_profile = gone\n",
+        "there are no AWS credentials",
+    ),
+    "a program that fails": (
+        {"AWS_PROFILE": "a"},
+        "[profile a]\ncredential_process = false\n",
+        "there are no AWS credentials",
+    ),
+    "a token that is not there": (
+        {"AWS_WEB_IDENTITY_TOKEN_FILE": "/none", "AWS_ROLE_ARN": "arn:aws:iam::1:role/r"},
+        "",
+        "there are no AWS credentials",
+    ),
+    "a broken file": ({}, "[profile a\n", "mend that file"),
+}
+
+
+@pytest.mark.parametrize("case", SIGNING)
+def test_credentials_that_are_no_use_are_one_sentence(
+    case: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    environment, text, words = SIGNING[case]
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "config").write_text(text)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert main(["preflight", str(ROOT / "config" / "default.yaml")]) == 2
+    err = capsys.readouterr().err
+    assert words in err
     assert len(err.splitlines()) == 1
 
 
