@@ -49,11 +49,11 @@ def refusal(config: dict[str, Any], folder: Path) -> str:
     return problem.message
 
 
-def test_seven_models_fit_and_eight_are_refused(tmp_path: Path) -> None:
-    assert len(plan_file(write(tmp_path, many(7))).engines) == 7
-    message = refusal(many(8), tmp_path)
-    assert message.startswith("8 engines (one a model, and one for each isolated tenant)")
-    assert f"a synth allows {MOST_BYTES:,}. The first 7 fit" in message
+def test_six_models_fit_and_seven_are_refused(tmp_path: Path) -> None:
+    assert len(plan_file(write(tmp_path, many(6))).engines) == 6
+    message = refusal(many(7), tmp_path)
+    assert message.startswith("7 engines (one a model, and one for each isolated tenant)")
+    assert f"a synth allows {MOST_BYTES:,}. The first 6 fit" in message
 
 
 def test_isolated_tenants_count_as_engines(tmp_path: Path) -> None:

@@ -17,15 +17,15 @@ MOST_BYTES: Final = 800_000
 
 _BESIDE: Final = 10_000
 _PROOF_PROGRAM: Final = 152_000
-_JANITOR_PROGRAM: Final = 80_000
-_CURVINE: Final = 68_000
+_JANITOR_PROGRAM: Final = 88_000
+_CURVINE: Final = 98_000
 _CURVINE_GROUP: Final = 11_000
 _ADMISSION: Final = 5_000
 """Once a deployment, or a further instance group: the texts of programs, the pool."""
 
-_ENGINE: Final = 21_500
+_ENGINE: Final = 27_000
 _ROUTER: Final = 18_000
-_OPERATED: Final = 30_000
+_OPERATED: Final = 36_000
 _PROOF: Final = 17_000
 _MOUNT: Final = 4_500
 _JANITOR: Final = 7_200
