@@ -71,7 +71,8 @@ _IN_CLEAR: Final = replace(
 )
 
 _NO_L2: Final = replace(
-    setting(("cache", "l2"), NoL2Config(kind="none")), words="set cache.l2.kind to none"
+    setting(("cache", "l2"), NoL2Config(kind="none")),
+    words="replace the block cache.l2 by kind: none",
 )
 
 
@@ -136,7 +137,8 @@ def plan_engine(
                     )
                 ),
                 (_IN_CLEAR,) if config.cache.l2.kind in {"curvine", "directory"} else (),
-                (_NO_L2,),
+                # It takes L2 from every model.
+                (_NO_L2,) if len(config.models) == 1 else (),
             ),
             code="l2-pays",
         )

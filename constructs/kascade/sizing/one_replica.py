@@ -42,7 +42,7 @@ def check_parallelism(given: EngineInput) -> bool:
             f"{'s' if given.instance.gpus > 1 else ''}; a replica cannot span instances",
             remedies=(
                 tuple(given.set("tensor_parallel", n) for n in reversed(given.parallelisms)),
-                given.other_types(fits=lambda kind: kind.gpus >= tp),
+                given.other_types(fits=lambda kind: tp in given.parallelisms_on(kind)),
             ),
             code="gpus-of-one-instance",
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
+import io
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -176,3 +178,30 @@ def test_the_notice_comes_first_and_the_longest_is_the_end() -> None:
     said = drain.wait(lambda: (1, False), notice_seconds=0.3, longest_seconds=0.4)
     assert "requests are left after 0.4 s" in said
     assert 0.4 <= time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("text", ["null", "[]", '{"running": null, "hung": false}', "{", ""])
+def test_an_odd_answer_is_no_end_of_the_drain(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the third in a row ends it."""
+    monkeypatch.setattr(drain, "_PAUSE_SECONDS", 0.0)
+    asked = []
+
+    class Opener:
+        def open(self, url: str, timeout: float) -> io.BytesIO:  # noqa: ARG002
+            asked.append(url)
+            return io.BytesIO(text.encode())
+
+    monkeypatch.setattr(drain, "_DIRECT", Opener())
+    said = drain.wait(lambda: drain.asked("http://x"), notice_seconds=0, longest_seconds=30)
+    assert said.startswith("the engine does not answer")
+    assert len(asked) == 3
+
+
+def test_a_cut_answer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain, "_PAUSE_SECONDS", 0.0)
+
+    def cut() -> tuple[int, bool]:
+        raise http.client.IncompleteRead(b"")
+
+    said = drain.wait(cut, notice_seconds=0, longest_seconds=30)
+    assert said.startswith("the engine does not answer")

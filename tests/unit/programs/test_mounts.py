@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kascade.programs.mounts import dead
 from kascade.programs.mounts import healer as program
 from kascade.programs.mounts.api import Api, NoAnswerError
 from kascade.programs.mounts.healer import ASKING, Healer
@@ -196,3 +198,20 @@ def test_a_list_without_uids_is_no_list(server: Server, monkeypatch: pytest.Monk
     monkeypatch.setattr(api, "_ask", lambda *_: (200, {"items": [{"metadata": {"name": "x"}}]}))
     with pytest.raises(NoAnswerError, match="uid"):
         api.pods_on("node-1", "test")
+
+
+def test_a_mount_that_hangs_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that never returns keeps its thread; further looks start no other."""
+    release = threading.Event()
+    asked: list[str] = []
+
+    def stat(path: str) -> None:
+        asked.append(path)
+        release.wait(20)
+
+    monkeypatch.setattr(dead, "os", SimpleNamespace(stat=stat))
+    try:
+        assert [dead.is_dead("/hangs", 0.01) for _ in range(5)] == [False] * 5
+        assert asked == ["/hangs"]
+    finally:
+        release.set()

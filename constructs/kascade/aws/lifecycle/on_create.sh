@@ -11,9 +11,9 @@
 #
 # Only step 1 can fail the node: with half of containerd's state it could run no pod. The script
 # then ends with a status other than 0, upon which HyperPod discards the node; the pause before
-# that lets the log reach CloudWatch. Steps 2 and 3 only advise: a node without its cache still serves,
-# and the next one would look the same. Whether a block is written there is for the cache worker's
-# own guard to decide.
+# that lets the log reach CloudWatch. Steps 2 and 3 only advise: a node without its cache still
+# serves, and the next one would look the same. Whether a block is written there is for the cache
+# worker's own guard to decide.
 set -euo pipefail
 
 # Each setting may be given by the environment, which is how the tests run this file anywhere.
@@ -130,6 +130,7 @@ move_state() {
     fi
   done
   for dir in ${STATE_DIRS}; do
+    dir=${dir%/}
     is_mounted "${dir}" && continue
     target="${DATA_MOUNT}/state/${dir##*/}"
     # What lies there is the state of the root volume before this one. Beside the new one it would

@@ -8,6 +8,7 @@ is left, or when waiting is of no use: the engine answers nobody, or its core ha
 
 from __future__ import annotations
 
+import http.client
 import json
 import sys
 import time
@@ -22,6 +23,9 @@ _PAUSE_SECONDS: Final = 0.5
 _ANSWER_SECONDS: Final = 3.0
 _FAILURES: Final = 3
 """Unanswered questions in a row until nobody is there."""
+
+_ODD: Final = (OSError, ValueError, KeyError, TypeError, http.client.HTTPException)
+"""What an answer that is none raises."""
 
 _DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -42,7 +46,7 @@ def wait(
     while True:
         try:
             running, hung = ask()
-        except (OSError, ValueError, KeyError) as error:
+        except _ODD as error:
             failures += 1
             if failures >= _FAILURES:
                 return f"the engine does not answer: {error}"

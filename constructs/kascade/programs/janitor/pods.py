@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import ssl
@@ -47,7 +48,7 @@ def living_pods(settings: Settings) -> frozenset[str]:
             following = page.get("metadata", {}).get("continue", "")
             if not following:
                 break
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
         msg = f"the API server does not list pods: {error}"
         raise UnknownPodsError(msg) from None
     if not names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import ssl
@@ -125,6 +126,6 @@ class Api:
                 return error.code, None
             msg = f"{method} {path}: {error}"
             raise NoAnswerError(msg) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             msg = f"{method} {path}: {error}"
             raise NoAnswerError(msg) from None

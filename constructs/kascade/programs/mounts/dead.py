@@ -38,11 +38,18 @@ def pods_that_mount(mounts: str, folder: str, volumes: str) -> dict[str, list[st
     return found
 
 
+_LOOKING: Final[dict[str, threading.Thread]] = {}
+"""A call that has not returned, by its path: a second one would wait beside it for ever."""
+
+
 def is_dead(path: str, seconds: float = PROBE_SECONDS) -> bool:
     """Say whether a mount's server is gone.
 
     A call on a mount whose server hangs may not return, so a thread of its own makes it.
     """
+    hanging = _LOOKING.get(path)
+    if hanging is not None and hanging.is_alive():
+        return False
     told: list[int | None] = []
 
     def look() -> None:
@@ -52,6 +59,9 @@ def is_dead(path: str, seconds: float = PROBE_SECONDS) -> bool:
             told.append(error.errno)
 
     thread = threading.Thread(target=look, daemon=True)
+    _LOOKING[path] = thread
     thread.start()
     thread.join(seconds)
+    if not thread.is_alive():
+        del _LOOKING[path]
     return told == [errno.ENOTCONN]
