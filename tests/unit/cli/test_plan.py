@@ -1,6 +1,7 @@
 """`kascade plan` as a person runs it."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -118,6 +119,7 @@ def _shell(
     return subprocess.run(
         ["/bin/sh", "-c", script, "sh", sys.executable],
         cwd=folder,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
         stderr=subprocess.PIPE,
         text=True,
         check=False,
