@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -35,7 +36,9 @@ def keep_inputs(target: Path, config: Path, what: str) -> None:
             names, itself or through a link.
     """
     kept = "a configuration or its lock"
-    suffixes = {path.suffix.lower() for path in (target, target.resolve())}
+    # Not Path.resolve, which fails with a link that leads to itself.
+    real = Path(os.path.realpath(target))
+    suffixes = {path.suffix.lower() for path in (target, real)}
     if suffixes.isdisjoint({".lock", ".yaml", ".yml"}) and not _same(target, config):
         kept = _named(target, config)
     if kept:

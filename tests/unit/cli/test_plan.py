@@ -105,6 +105,14 @@ def test_a_link_to_a_lock_that_is_not_there_makes_none(tmp_path: Path) -> None:
     assert not (tmp_path / "deployment.lock").exists()
 
 
+def test_a_link_to_itself_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.json").symlink_to("k.json")
+    assert main(["plan", str(DEFAULT), "--json", str(tmp_path / "k.json")]) == 2
+    assert "k.json cannot be written: Too many levels" in capsys.readouterr().err
+
+
 def test_another_file_is_written_again(tmp_path: Path) -> None:
     target = tmp_path / "plan.json"
     assert main(["plan", str(DEFAULT), "--json", str(target)]) == 0
