@@ -55,14 +55,14 @@ diff: .venv/run $(CDK) ## what CONFIG would change in the AWS account in use
 
 deploy: .venv/run $(CDK) ## deploy CONFIG to the AWS account in use, and write down beside it what is fixed from then on
 	@$(if $(filter 0,$(PREFLIGHT)),,$(RUN) -m kascade.cli preflight -- $(QUOTED))
-	@$(RUN) -m tools.deploying $(QUOTED) $(BIN)/node $(CDK) deploy $(STACKS) --import-existing-resources --context config=$(QUOTED) $(KEYS) $(ARGS)
+	@$(RUN) -m tools.deploying deploy $(QUOTED) $(BIN)/node $(CDK) deploy $(STACKS) --import-existing-resources --context config=$(QUOTED) $(KEYS) $(ARGS)
 	@$(RUN) -m kascade.cli status --wait $(STATUS_WAIT) -- $(QUOTED)
 
 status: .venv/run ## what runs of CONFIG beside its plan, and why the rest does not
 	@$(RUN) -m kascade.cli status -- $(QUOTED)
 
 destroy: .venv/run $(CDK) ## delete what CONFIG made, after a question; ALLOW_DESTROY=1 as at its last deployment (docs/deletion.md)
-	@$(RUN) -m tools.deploying $(QUOTED) $(BIN)/node $(CDK) destroy $(STACKS) --context config=$(QUOTED) $(KEYS) $(ARGS)
+	@$(RUN) -m tools.deploying destroy $(QUOTED) $(BIN)/node $(CDK) destroy $(STACKS) --context config=$(QUOTED) $(KEYS) $(ARGS)
 
 test: lint types layers tests ## all that needs no cloud, no cluster and no GPU: style, types, layers, tests
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from kascade.cli.bench import add_bench
 from kascade.cli.lock import add_lock
-from kascade.cli.outputs import STANDARD_OUTPUT, keep_inputs
+from kascade.cli.outputs import NO_OUTPUT, STANDARD_OUTPUT, keep_inputs
 from kascade.cli.preflight import add_preflight
 from kascade.cli.status import add_status
 from kascade.cli.verify import add_arguments as add_verify
@@ -31,9 +32,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = _parser().parse_args(argv)
     _hear_interrupts()
+    code = 0
     try:
+        # As Python has it where a shell closed it (`>&-`).
+        if sys.stdout is None:
+            raise KascadeError(NO_OUTPUT)
         run: Callable[[argparse.Namespace], int] = arguments.run
-        return run(arguments)
+        code = run(arguments)
+        sys.stdout.flush()
     except KascadeError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_INVALID
@@ -42,11 +48,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader, such as `head`, has seen enough.
-        sys.stderr.close()
-        return 0
+        _leave_output()
     except OSError as error:
         sys.stderr.write(f"{unwritable(error)}\n")
+        _leave_output()
         return EXIT_INVALID
+    return code
+
+
+def _leave_output() -> None:
+    """Send what standard output did not take nowhere, or Python would complain again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _hear_interrupts() -> None:

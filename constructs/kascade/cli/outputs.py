@@ -5,15 +5,22 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from kascade.config.loader import read_config
+from kascade.config.lock import lock_path
 from kascade.errors import KascadeError
 
 STANDARD_OUTPUT: Final = Path("-")
 EXIT_INTERRUPTED: Final = 130
+NO_OUTPUT: Final = (
+    "standard output is closed, so nothing was done; leave it open, or send it to a file or to "
+    "/dev/null"
+)
 
 
 def keep_inputs(target: Path, config: Path, what: str) -> None:
@@ -25,12 +32,19 @@ def keep_inputs(target: Path, config: Path, what: str) -> None:
         what: The document, with its article.
 
     Raises:
-        KascadeError: It would replace a configuration or a lock.
+        KascadeError: It would replace a configuration, a lock or a file that the configuration
+            names, itself or through a link.
     """
-    if target.suffix in {".lock", ".yaml", ".yml"} or _same(target, config):
+    kept = "a configuration or its lock"
+    # Not Path.resolve, which fails with a link that leads to itself.
+    real = Path(os.path.realpath(target))
+    suffixes = {path.suffix.lower() for path in (target, real)}
+    if suffixes.isdisjoint({".lock", ".yaml", ".yml"}) and not _same(target, config):
+        kept = _named(target, config)
+    if kept:
         msg = (
-            f"--json {target}: {what} is JSON, and this names a configuration or its lock, which "
-            "it would replace; name another file, such as plan.json"
+            f"--json {target}: {what} is JSON, and this names {kept}, which it would replace; name "
+            "another file, such as plan.json"
         )
         raise KascadeError(msg)
 
@@ -58,6 +72,24 @@ def interruptible(
             return EXIT_INTERRUPTED
 
     return guarded
+
+
+def _named(target: Path, config: Path) -> str:
+    """Say which file of a configuration this is; nothing where it is none.
+
+    A configuration that cannot be read names none, and is refused before anything is written.
+    """
+    if not target.exists() or (read := read_config(config).config) is None:
+        return ""
+    files = [model.config_json for model in read.models]
+    files.append(read.zone_offerings)
+    for name in (lock_path(config).name, *files):
+        if name is not None and _same(target, config.parent / name):
+            return f"{config.parent / name} of {config}"
+    chart = read.kubernetes.dependencies_chart
+    if chart is not None and target.resolve().is_relative_to((config.parent / chart).resolve()):
+        return f"a file of the chart {config.parent / chart}"
+    return ""
 
 
 def _same(one: Path, other: Path) -> bool:

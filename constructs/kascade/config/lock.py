@@ -7,7 +7,6 @@ first deployed, is committed with it, and every plan and synth compares.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -45,8 +44,6 @@ VERSION: Final[ConfigPath] = ("kubernetes", "version")
 
 HELD: Final[tuple[ConfigPath, ...]] = (*FIXED, VERSION)
 """What a lock holds, in its order."""
-
-_MINOR: Final = re.compile(r"1\.([0-9]{1,3})")
 
 _HEADER: Final = """\
 # What cannot be changed while this deployment lives, as it was first deployed; zones and Kubernetes
@@ -210,8 +207,9 @@ def parse_lock(content: Mapping[object, object]) -> Lock:
         if field in content and type(content[field]) is not kind
     ]
     version = content.get(format_path(VERSION))
-    if isinstance(version, str) and not _MINOR.fullmatch(version):
-        wrong.append(f"{format_path(VERSION)} is {version!r}, not a version such as '1.35'")
+    if isinstance(version, str) and version not in KUBERNETES_VERSIONS:
+        known = ", ".join(KUBERNETES_VERSIONS)
+        wrong.append(f"{format_path(VERSION)} is {version!r}, not one of {known}")
     if wrong:
         raise ValueError("; ".join(wrong))
     return {str(key): value for key, value in content.items()}

@@ -1,7 +1,10 @@
 """`kascade plan` as a person runs it."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,6 +55,109 @@ def test_a_link_to_the_configuration_is_one(
     assert main(["plan", str(config), "--json", str(tmp_path / "plan.json")]) == 2
     assert config.read_text() == DEFAULT.read_text()
     assert "would replace" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["deployment.LOCK", "deployment.Yaml", "other.yml"])
+def test_no_suffix_of_a_configuration_is_taken(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(DEFAULT), "--json", str(tmp_path / name)]) == 2
+    assert list(tmp_path.iterdir()) == []
+    assert "would replace" in capsys.readouterr().err
+
+
+def _with_files(folder: Path) -> Path:
+    """Return a locked configuration that names a file of each kind."""
+    config = folder / "deployment.yaml"
+    content = yaml.safe_load(DEFAULT.read_text())
+    content["zone_offerings"] = "offerings.data"
+    content["models"][0]["config_json"] = "model.data"
+    content["kubernetes"] = {"dependencies_chart": "chart"}
+    config.write_text(yaml.safe_dump(content))
+    for name in ("offerings.data", "model.data", "deployment.lock", "chart/values.data"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("kept")
+    return config
+
+
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize(
+    "name", ["deployment.lock", "offerings.data", "model.data", "chart/values.data"]
+)
+def test_a_link_to_what_the_configuration_names_is_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, hard: bool
+) -> None:
+    config, link = _with_files(tmp_path), tmp_path / "k.json"
+    if not (hard and "chart" in name):  # hundreds of files, of which none is asked
+        (link.hardlink_to if hard else link.symlink_to)(tmp_path / name)
+        assert main(["plan", str(config), "--json", str(link)]) == 2
+        assert "which it would replace" in capsys.readouterr().err
+    assert main(["plan", str(config), "--json", str(tmp_path / name)]) == 2
+    assert "which it would replace" in capsys.readouterr().err
+    assert (tmp_path / name).read_text() == "kept"
+
+
+def test_a_link_to_a_lock_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    config = tmp_path / "deployment.yaml"
+    config.write_text(DEFAULT.read_text())
+    (tmp_path / "k.json").symlink_to(tmp_path / "deployment.lock")
+    assert main(["plan", str(config), "--json", str(tmp_path / "k.json")]) == 2
+    assert not (tmp_path / "deployment.lock").exists()
+
+
+def test_a_link_to_itself_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.json").symlink_to("k.json")
+    assert main(["plan", str(DEFAULT), "--json", str(tmp_path / "k.json")]) == 2
+    assert "k.json cannot be written: Too many levels" in capsys.readouterr().err
+
+
+def test_another_file_is_written_again(tmp_path: Path) -> None:
+    target = tmp_path / "plan.json"
+    assert main(["plan", str(DEFAULT), "--json", str(target)]) == 0
+    assert main(["plan", str(DEFAULT), "--json", str(target)]) == 0
+
+
+def _shell(
+    folder: Path, verb: str, then: str, before: str = ""
+) -> subprocess.CompletedProcess[str]:
+    (folder / "mine.yaml").write_text(DEFAULT.read_text())
+    script = f'{before}"$1" -m kascade.cli {verb} {then}'
+    return subprocess.run(
+        ["/bin/sh", "-c", script, "sh", sys.executable],
+        cwd=folder,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "verb",
+    ["plan mine.yaml", "lock mine.yaml", "plan mine.yaml --json -", "plan mine.yaml --json x"],
+)
+def test_a_closed_output_is_one_sentence_and_nothing_is_written(tmp_path: Path, verb: str) -> None:
+    ended = _shell(tmp_path, verb, ">&-")
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
+    assert ended.stderr.startswith("standard output is closed, so nothing was done")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+@pytest.mark.parametrize("verb", ["plan", "lock"])
+def test_an_output_that_takes_nothing_is_one_sentence(tmp_path: Path, verb: str) -> None:
+    ended = _shell(tmp_path, f"{verb} mine.yaml", "1</dev/null")
+    assert ended.returncode == 2
+    assert ended.stderr == "the output cannot be written: Bad file descriptor\n"
+
+
+@pytest.mark.parametrize("verb", ["plan", "lock"])
+def test_a_reader_that_has_seen_enough_is_no_failure(tmp_path: Path, verb: str) -> None:
+    script = f"{verb} mine.yaml; echo $? >code; }}"
+    ended = _shell(tmp_path, script, "| true; cat code >&2", before="{ ")
+    assert ended.stderr == "0\n"
 
 
 def test_a_bad_file_ends_with_2_says_why_and_writes_nothing(

@@ -257,7 +257,11 @@ BROKEN = {
     f"{WHOLE}name: kascade": "the field 'name' stands twice",
     f"{WHOLE}account: 123456789012": "account is 123456789012, not text, in quotes",
     f"{WHOLE}kubernetes.version: 1.35": "kubernetes.version is 1.35, not text, in quotes",
-    f"{WHOLE}kubernetes.version: newest": "kubernetes.version is 'newest', not a version such as",
+    **{
+        f"{WHOLE}kubernetes.version: '{version}'": f"kubernetes.version is '{version}', not one of "
+        "1.30, 1.31, 1.32, 1.33, 1.34, 1.35"
+        for version in ("newest", "1.350", "1.99", "1.5", "1.035", "1.3\u0665")
+    },
     f"name: {'[' * 3000}": "nested too deeply",
 }
 
