@@ -32,8 +32,8 @@ def add_preflight(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="see whether the AWS account in use can take a deployment",
         description="Looks at quotas, zones, versions, rights and names of the account in use, "
         "and changes nothing. Exit codes: 0 nothing is in the way (warnings included), 1 a row "
-        "failed, 2 the configuration cannot be used or nobody can look (no credentials, no "
-        "network). docs/preflight.md has every row.",
+        "failed, 2 the configuration cannot be used or nobody can look (no credentials, or "
+        "such as end halfway; no network). docs/preflight.md has every row.",
     )
     parser.add_argument("config", type=Path, help="the configuration file")
     parser.add_argument(
