@@ -11,7 +11,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kascade.cli.outputs import STANDARD_OUTPUT, interruptible, keep_inputs, write_json
+from kascade.cli.outputs import (
+    STANDARD_OUTPUT,
+    interruptible,
+    keep_inputs,
+    keep_writable,
+    write_json,
+)
 from kascade.config.loader import load_config
 from kascade.sizing.planner import plan_file
 from kascade.units import counted
@@ -60,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.json not in {None, STANDARD_OUTPUT}:
         keep_inputs(arguments.json, arguments.config, "a report")
+        keep_writable(arguments.json)
     plan = plan_file(arguments.config)
     report = preflight(load_config(arguments.config), plan, account.open_session())
     document = _document(report)

@@ -10,7 +10,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kascade.cli.outputs import STANDARD_OUTPUT, interruptible, keep_inputs, write_json
+from kascade.cli.outputs import (
+    STANDARD_OUTPUT,
+    interruptible,
+    keep_inputs,
+    keep_writable,
+    write_json,
+)
 from kascade.cli.pods import NoWayError, PodsState, pods_states
 from kascade.errors import EXIT_INVALID, KascadeError
 from kascade.sizing.plan import ServingPlan
@@ -125,6 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan = plan_file(arguments.config)
     if arguments.json is not None and arguments.json != STANDARD_OUTPUT:
         keep_inputs(arguments.json, arguments.config, "a report")
+        keep_writable(arguments.json)
     session = account.open_session()
     account.whose(account.Account(session, region=plan.region))
     deadline = time.monotonic() + arguments.wait
