@@ -14,6 +14,7 @@ import pytest
 from kascade import plan_file
 from kascade.cli import status as status_module
 from kascade.cli.main import main
+from kascade.cli.pods import pods_states
 from kascade.errors import KascadeError
 from kascade.preflight import account
 from tests.unit.preflight.ordinary import NOW, hyperpod_cluster, ordinary, stack
@@ -285,7 +286,7 @@ def test_a_look_that_works_in_the_end_is_enough(
 
     found = look("--wait", "900", answers={"sagemaker.DescribeCluster": cluster}, kubectl=TWO)
     assert (found[0], clock[0]) == (0, 20)
-    real = status_module.pods_states
+    real = pods_states
     tries = []
 
     def pods(*arguments: Any) -> Any:
