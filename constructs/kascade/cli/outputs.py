@@ -33,8 +33,12 @@ def keep_inputs(target: Path, config: Path, what: str) -> None:
 
     Raises:
         KascadeError: It would replace a configuration, a lock or a file that the configuration
-            names, itself or through a link.
+            names, itself or through a link; or it names no file.
     """
+    if target == Path():
+        # An empty name is the same to Path, as of a variable that is not set.
+        msg = f"--json is empty or the current folder: name a file for {what}, such as plan.json"
+        raise KascadeError(msg)
     kept = "a configuration or its lock"
     # Not Path.resolve, which fails with a link that leads to itself.
     real = Path(os.path.realpath(target))
@@ -47,6 +51,19 @@ def keep_inputs(target: Path, config: Path, what: str) -> None:
             "another file, such as plan.json"
         )
         raise KascadeError(msg)
+
+
+def keep_writable(target: Path) -> None:
+    """See that a file can be written before anything takes its time, and leave it as it is.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    if target.is_file() or target.is_dir():
+        os.close(os.open(target, os.O_WRONLY))
+    elif not target.exists() and not target.is_symlink():
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        target.unlink()
 
 
 def write_json(document: Mapping[str, object], target: Path) -> None:

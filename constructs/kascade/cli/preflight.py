@@ -11,7 +11,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kascade.cli.outputs import STANDARD_OUTPUT, interruptible, keep_inputs, write_json
+from kascade.cli.outputs import (
+    STANDARD_OUTPUT,
+    interruptible,
+    keep_inputs,
+    keep_writable,
+    write_json,
+)
 from kascade.config.loader import load_config
 from kascade.sizing.planner import plan_file
 from kascade.units import counted
@@ -32,8 +38,8 @@ def add_preflight(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="see whether the AWS account in use can take a deployment",
         description="Looks at quotas, zones, versions, rights and names of the account in use, "
         "and changes nothing. Exit codes: 0 nothing is in the way (warnings included), 1 a row "
-        "failed, 2 the configuration cannot be used or nobody can look (no credentials, no "
-        "network). docs/preflight.md has every row.",
+        "failed, 2 the configuration cannot be used or nobody can look (no credentials, or "
+        "such as end halfway; no network). docs/preflight.md has every row.",
     )
     parser.add_argument("config", type=Path, help="the configuration file")
     parser.add_argument(
@@ -60,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.json not in {None, STANDARD_OUTPUT}:
         keep_inputs(arguments.json, arguments.config, "a report")
+        keep_writable(arguments.json)
     plan = plan_file(arguments.config)
     report = preflight(load_config(arguments.config), plan, account.open_session())
     document = _document(report)

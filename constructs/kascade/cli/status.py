@@ -10,35 +10,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kascade.cli.kubectl import Kubectl
-from kascade.cli.outputs import STANDARD_OUTPUT, interruptible, keep_inputs, write_json
-from kascade.errors import KascadeError
-from kascade.kube._labels import engine_selector
+from kascade.cli.outputs import (
+    STANDARD_OUTPUT,
+    interruptible,
+    keep_inputs,
+    keep_writable,
+    write_json,
+)
+from kascade.cli.pods import NoWayError, PodsState, pods_states
+from kascade.errors import EXIT_INVALID, KascadeError
 from kascade.sizing.plan import ServingPlan
 from kascade.sizing.planner import plan_file
 
 if TYPE_CHECKING:
-    from kascade.preflight.running import ClusterState
+    from kascade.preflight.account import Account
+    from kascade.preflight.running import ClusterState, GroupState
 
 _MISSING: Final = 1
 _LOOK_SECONDS: Final = 20.0
 _MOST_WAIT_SECONDS: Final = 4 * 3600
-_KUBECTL_SECONDS: Final = 20.0
-_MAX_REASONS: Final = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodsState:
-    """The engines of one model, or of one tenant of it.
-
-    Attributes:
-        reasons: What Kubernetes says about those that are not ready.
-    """
-
-    name: str
-    planned: int
-    ready: int
-    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,19 +38,49 @@ class Status:
     Attributes:
         pods: None where nobody could look.
         pods_said: Why nobody could, or empty.
+        pods_failed: Whether there is a way to look at them, and it failed.
         endpoints: Where models and dashboards answer.
     """
 
     cluster: ClusterState
     pods: tuple[PodsState, ...] | None
     pods_said: str
+    pods_failed: bool
     endpoints: dict[str, str]
 
     @property
+    def missing(self) -> bool:
+        """Whether something that one could look at is not there."""
+        pods = any(one.ready < one.planned for one in self.pods or ())
+        groups = any(not group.whole and group.running is not None for group in self.groups)
+        return self.cluster.found is False or groups or pods
+
+    @property
+    def failed(self) -> str:
+        """Why nobody could look at the instances or at the engines, or empty.
+
+        Engines do not count where there is no way to look at them from here.
+        """
+        if self.cluster.found is None:
+            return f"instances were {self.cluster.said}"
+        return f"engines were {self.pods_said}" if self.pods_failed else ""
+
+    @property
+    def groups(self) -> tuple[GroupState, ...]:
+        """The instance groups."""
+        return self.cluster.groups
+
+    @property
     def whole(self) -> bool:
-        """Whether nothing is missing, as far as one could look."""
-        pods = all(one.ready >= one.planned for one in self.pods or ())
-        return self.cluster.found and all(group.whole for group in self.cluster.groups) and pods
+        """Whether nothing is missing, as far as there is a way to look."""
+        return not self.missing and not self.failed
+
+    @property
+    def may_change(self) -> bool:
+        """Whether another look may say something else."""
+        if self.cluster.found is None:
+            return self.cluster.again
+        return self.cluster.found and not self.whole
 
 
 def add_status(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -69,9 +89,10 @@ def add_status(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "status",
         help="see what runs of a deployment, and why something does not",
         description="Compares instances and pods with the plan and prints where models answer. "
-        "Changes nothing. Pods are seen through kubectl, where it reaches the cluster. Exit "
+        "Changes nothing. Pods are seen through kubectl; without the program, or without a "
+        "context of the cluster, instances alone decide, and the first line says so. Exit "
         "codes: 0 all of the plan runs, 1 something is missing, 2 the configuration cannot be "
-        "used or nobody can look (no credentials, no network).",
+        "used or nobody could look (no credentials, no network, kubectl failed).",
     )
     parser.add_argument("config", type=Path, help="the configuration file that is deployed")
     parser.add_argument(
@@ -79,7 +100,8 @@ def add_status(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="wait so long, at most, until nothing is missing (default: look once)",
+        help="wait so long, at most, until nothing is missing and no look fails (default: look "
+        "once)",
     )
     parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
     parser.add_argument(
@@ -96,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Look, until nothing is missing or the time is over.
 
     Returns:
-        0, or 1 when something is missing.
+        0, 1 when something is missing, or 2 when the last look failed.
 
     Raises:
         KascadeError: The configuration cannot be used, or nobody can look.
@@ -109,6 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan = plan_file(arguments.config)
     if arguments.json is not None and arguments.json != STANDARD_OUTPUT:
         keep_inputs(arguments.json, arguments.config, "a report")
+        keep_writable(arguments.json)
     session = account.open_session()
     account.whose(account.Account(session, region=plan.region))
     deadline = time.monotonic() + arguments.wait
@@ -116,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
     while True:
         status = look(plan, session, arguments.context)
         left = deadline - time.monotonic()
-        if status.whole or left <= 0 or not status.cluster.found:
+        if left <= 0 or not status.may_change:
             break
         line = _brief(status)
         if line != said:
@@ -127,7 +150,15 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write("\n".join(_text(plan, status, str(arguments.config))) + "\n")
     if arguments.json is not None:
         write_json(_document(plan, status), arguments.json)
-    return 0 if status.whole else _MISSING
+    if status.missing:
+        return _MISSING
+    if status.failed:
+        sys.stderr.write(
+            f"nothing is known to be missing, and {status.failed}; nothing was changed by looking, "
+            f"so look again: kascade status {arguments.config}\n"
+        )
+        return EXIT_INVALID
+    return 0
 
 
 def look(plan: ServingPlan, session: Any, context: str | None) -> Status:
@@ -137,9 +168,12 @@ def look(plan: ServingPlan, session: Any, context: str | None) -> Status:
         plan: The plan.
         session: Of boto3.
         context: Of the kubeconfig, or None for the current one.
+
+    Raises:
+        KascadeError: Credentials are good no longer, or the context is of another cluster.
     """
     from kascade.preflight.account import Account, CannotLookError  # noqa: PLC0415
-    from kascade.preflight.running import addresses, cluster_state, eks_endpoint  # noqa: PLC0415
+    from kascade.preflight.running import addresses, cluster_state  # noqa: PLC0415
 
     # A new one each time: it remembers what it was told.
     account = Account(session, region=plan.region)
@@ -148,90 +182,40 @@ def look(plan: ServingPlan, session: Any, context: str | None) -> Status:
         endpoints = addresses(plan, account)
     except CannotLookError as error:
         endpoints = {"": f"not looked at: {error}"}
-    try:
-        server = eks_endpoint(plan, account)
-    except CannotLookError:
-        server = None
-    pods: tuple[PodsState, ...] | None = None
-    said = ""
-    try:
-        pods = _pods(plan, context, server)
-    except KascadeError as error:
-        said = f"not looked at: {error}"
-    return Status(cluster=cluster, pods=pods, pods_said=said, endpoints=endpoints)
-
-
-def _pods(plan: ServingPlan, context: str | None, server: str | None) -> tuple[PodsState, ...]:
-    found: list[PodsState] = []
-    for engine in plan.engines:
-        kubectl = Kubectl(namespace=engine.namespace, context=context)
-        if not found:
-            _same_cluster(plan, kubectl, server)
-        selecting = ",".join(
-            f"{key}={value}" for key, value in engine_selector(engine.name).items()
-        )
-        pods = kubectl.items(
-            "get", "pods", f"--selector={selecting}", f"--request-timeout={_KUBECTL_SECONDS:g}s"
-        )
-        ready = [pod for pod in pods if _ready(pod)]
-        reasons = dict.fromkeys(_reason(pod) for pod in pods if pod not in ready)
-        found.append(
-            PodsState(
-                name=engine.name,
-                planned=engine.replicas,
-                ready=len(ready),
-                reasons=tuple(reasons)[:_MAX_REASONS],
-            )
-        )
-    return tuple(found)
-
-
-def _same_cluster(plan: ServingPlan, kubectl: Kubectl, server: str | None) -> None:
-    """Refuse to take another cluster's pods for the deployment's.
-
-    Raises:
-        KascadeError: The context is of another cluster.
-    """
-    if server is None:
-        return
-    view = kubectl.json("config", "view", "--minify") or {}
-    clusters = view.get("clusters") or [{}]
-    here = str((clusters[0].get("cluster") or {}).get("server", ""))
-    if here.rstrip("/").lower() != server.rstrip("/").lower():
-        msg = (
-            f"kubectl's context is of {here or 'no cluster'}, and EKS cluster "
-            f"{plan.cluster.eks_name} is {server}; run aws eks update-kubeconfig --name "
-            f"{plan.cluster.eks_name} --region {plan.region}, or choose another --context"
-        )
-        raise KascadeError(msg)
-
-
-def _ready(pod: dict[str, Any]) -> bool:
-    conditions = pod.get("status", {}).get("conditions", [])
-    return "deletionTimestamp" not in pod["metadata"] and any(
-        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    pods, said, failed = _pods(plan, account, context)
+    return Status(
+        cluster=cluster,
+        pods=pods,
+        pods_said=f"not looked at: {said}" if said else "",
+        pods_failed=failed,
+        endpoints=endpoints,
     )
 
 
-def _reason(pod: dict[str, Any]) -> str:
-    name, status = pod["metadata"]["name"], pod.get("status", {})
-    waits = [
-        (state.get("waiting") or state.get("terminated") or {})
-        for key in ("initContainerStatuses", "containerStatuses")
-        for container in status.get(key) or []
-        for state in (container.get("state") or {},)
-    ]
-    said = [
-        f"{wait['reason']}{': ' + wait['message'] if wait.get('message') else ''}"
-        for wait in waits
-        if wait.get("reason") not in {None, "PodInitializing", "Completed"}
-    ]
-    said += [
-        condition["message"]
-        for condition in status.get("conditions") or []
-        if condition["type"] == "PodScheduled" and condition.get("message")
-    ]
-    return f"{name} is {status.get('phase', 'unknown')}" + (f" ({said[0]})" if said else "")
+def _pods(
+    plan: ServingPlan, account: Account, context: str | None
+) -> tuple[tuple[PodsState, ...] | None, str, bool]:
+    """Return the engines or None, why nobody saw them, and whether a look failed."""
+    from kascade.preflight.account import CannotLookError  # noqa: PLC0415
+    from kascade.preflight.running import eks_endpoint  # noqa: PLC0415
+
+    server = None
+    try:
+        server = eks_endpoint(plan, account)
+    except CannotLookError as error:
+        # Without the right to know it, the context is taken at its word.
+        if error.right is None:
+            return None, str(error), True
+    try:
+        return pods_states(plan, context, server), "", False
+    except NoWayError as error:
+        if context is not None:
+            # It was asked for by name.
+            msg = f"--context {context}: {error}"
+            raise KascadeError(msg) from None
+        return None, str(error), False
+    except KascadeError as error:
+        return None, str(error), True
 
 
 def _brief(status: Status) -> str:
@@ -242,6 +226,8 @@ def _brief(status: Status) -> str:
         if not group.elastic
     ]
     parts += [f"{one.ready} of {one.planned} engines of {one.name}" for one in status.pods or ()]
+    if status.pods is None:
+        parts.append(f"engines {status.pods_said}")
     return ", ".join(parts)
 
 
@@ -266,10 +252,14 @@ def _text(plan: ServingPlan, status: Status, source: str) -> Iterator[str]:
 
 
 def _summary(status: Status) -> str:
-    if not status.whole:
+    if status.missing:
         return "not all of it runs"
-    if status.pods is None:
+    if status.cluster.found is None:
+        return "nobody could look at the instances"
+    if status.pods_failed:
         return "all instances run, and nobody could look at the engines"
+    if status.pods is None:
+        return "all instances run; the engines were not looked at, as there is no way from here"
     return "all of it runs"
 
 

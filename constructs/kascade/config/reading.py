@@ -16,6 +16,9 @@ MAX_FILE_BYTES: Final = 1_000_000
 _MAX_SCALAR: Final = 300
 """Characters of one value; the longest that is meant to be there, an ARN, has about 150."""
 
+_MAX_SHOWN: Final = 60
+"""Characters of a value that a sentence repeats: the file may be one of somebody's secrets."""
+
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 """YAML 1.1 would read 010 as eight and 1:30 as ninety."""
@@ -129,7 +132,7 @@ def parse_yaml(text: str) -> tuple[dict[object, object], dict[ConfigPath, int], 
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        what = getattr(error, "problem", None) or str(error)
+        what = _cut(getattr(error, "problem", None) or str(error), 2 * _MAX_SHOWN)
         line = mark.line + 1 if mark is not None else None
         msg = f"this is not valid YAML: {what}; look at the indentation and quotes just before"
         raise UnreadableError(msg, line) from None
@@ -142,10 +145,18 @@ def parse_yaml(text: str) -> tuple[dict[object, object], dict[ConfigPath, int], 
     reader = _NodeReader()
     value = reader.read(node, ())
     if not isinstance(value, dict):
-        kind = "a list" if isinstance(value, list) else f"the single value {value!r}"
+        kind = "a list" if isinstance(value, list) else f"the single value {_shown(value)}"
         msg = f"the file holds {kind}; it must be a mapping of fields such as `name: kascade`"
         raise UnreadableError(msg, node.start_mark.line + 1)
     return value, reader.lines, reader.problems
+
+
+def _shown(value: object) -> str:
+    return repr(_cut(value) if isinstance(value, str) else value)
+
+
+def _cut(text: str, most: int = _MAX_SHOWN) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 class _NodeReader:
@@ -189,19 +200,25 @@ class _NodeReader:
             self._refuse(node, path, f"the value has {len(text):,} characters; no field needs that")
             return text[:_MAX_SCALAR]
         if _UNPRINTABLE.search(text):
-            self._refuse(node, path, f"the value {text!r} holds a control character; remove it")
+            self._refuse(
+                node, path, f"the value {_shown(text)} holds a control character; remove it"
+            )
             return _UNPRINTABLE.sub("?", text)
         if kind == "timestamp":
             return text
         if kind == "int" and not _DECIMAL.fullmatch(text):
-            msg = f"the number {text!r} is not plain decimal, and YAML would read it otherwise"
+            msg = (
+                f"the number {_shown(text)} is not plain decimal, and YAML would read it otherwise"
+            )
             self._refuse(node, path, f"{msg}; write it in digits, or in quotes if it is text")
             return text
         try:
             return self._constructor.construct_object(node)
         except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-            what = getattr(error, "problem", None) or str(error)
-            self._refuse(node, path, f"the value {text!r} cannot be read: {what}; put it in quotes")
+            what = _cut(getattr(error, "problem", None) or str(error), 2 * _MAX_SHOWN)
+            self._refuse(
+                node, path, f"the value {_shown(text)} cannot be read: {what}; put it in quotes"
+            )
             return text
 
     def _expect_tag(self, node: yaml.Node, path: ConfigPath, kind: str) -> None:
@@ -219,8 +236,8 @@ class _NodeReader:
             line = key_node.start_mark.line + 1
             if key in first:
                 msg = (
-                    f"the field {key!r} stands twice (also in line {first[key]}); YAML would "
-                    "silently keep the last one, so remove one of them"
+                    f"the field {_shown(key)} stands twice (also in line {first[key]}); YAML "
+                    "would silently keep the last one, so remove one of them"
                 )
                 self.problems.append(Problem(path=(*path, str(key)), message=msg, line=line))
             else:
@@ -228,7 +245,7 @@ class _NodeReader:
         try:
             self._constructor.flatten_mapping(node)
         except yaml.YAMLError as error:
-            what = getattr(error, "problem", None) or str(error)
+            what = _cut(getattr(error, "problem", None) or str(error), 2 * _MAX_SHOWN)
             self._refuse(node, path, f"the merge `<<` cannot be done: {what}; write the block out")
             return {}
         result: dict[object, object] = {}

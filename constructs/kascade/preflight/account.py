@@ -51,6 +51,7 @@ _STALE: Final = frozenset(
         "IncompleteSignature",
         "InvalidClientTokenId",
         "InvalidSignatureException",
+        "RequestExpired",
         "SignatureDoesNotMatch",
         "UnrecognizedClientException",
     }
@@ -130,6 +131,7 @@ class Account:
 
         Raises:
             CannotLookError: There was no answer.
+            KascadeError: Credentials are good no longer, or a setting is no use.
         """
 
         def ask(client: Any) -> dict[str, Any]:
@@ -160,6 +162,7 @@ class Account:
 
         Raises:
             CannotLookError: There was no answer.
+            KascadeError: Credentials are good no longer, or a setting is no use.
         """
 
         def ask(client: Any) -> list[Any]:
@@ -186,16 +189,25 @@ class Account:
         # boto3's sessions are not made for several threads.
         with self._lock:
             if service not in self._clients:
-                self._clients[service] = self._session.client(
-                    service,
-                    region_name=self.region,
-                    config=Config(
-                        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
-                        connect_timeout=_CONNECT_SECONDS,
-                        read_timeout=_READ_SECONDS,
-                    ),
-                )
+                self._clients[service] = self._new(service)
             return self._clients[service]
+
+    def _new(self, service: str) -> Any:
+        try:
+            return self._session.client(
+                service,
+                region_name=self.region,
+                config=Config(
+                    retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+                    connect_timeout=_CONNECT_SECONDS,
+                    read_timeout=_READ_SECONDS,
+                ),
+            )
+        except _NO_CREDENTIALS:
+            raise
+        except (BotoCoreError, ValueError) as error:
+            # Nothing was sent yet, so it is no answer but a setting.
+            raise _setting(error) from None
 
     def _remembered(
         self,
@@ -225,9 +237,11 @@ class Account:
             code = str(error.response.get("Error", {}).get("Code", ""))
             if code in absent:
                 return None
+            if code in _STALE:
+                raise _ended(f"{code} at {service} {operation}") from None
             raise self._refused(service, operation, code, error) from None
         except _NO_CREDENTIALS as error:
-            raise CannotLookError(f"there are no AWS credentials ({_short(error)})") from None
+            raise _ended(_short(error)) from None
         except BotoCoreError as error:
             msg = f"{service} did not answer {operation}: {_short(error)}"
             raise CannotLookError(msg) from None
@@ -255,20 +269,37 @@ def _short(error: Exception) -> str:
     return " ".join(str(error).split())[:_LONGEST].rstrip(". ")
 
 
+def _ended(why: str) -> KascadeError:
+    """Credentials were good at first; a table of rows that nobody could look at helps nobody."""
+    return KascadeError(
+        f"AWS takes the credentials in use no longer ({why}): sign in again (aws sts "
+        "get-caller-identity has to answer), and look once more"
+    )
+
+
+def _setting(error: Exception) -> KascadeError:
+    return KascadeError(
+        f"AWS cannot be asked: {_short(error)}; correct that setting (AWS_ENDPOINT_URL or another "
+        "AWS_ variable of the environment, or the same in ~/.aws/config)"
+    )
+
+
 def open_session() -> Any:
     """Take the credentials that AWS's own tools would take here.
 
     Raises:
-        KascadeError: The profile that is asked for is not there.
+        KascadeError: The profile that is asked for is not there, or a setting is no use.
     """
     try:
         return boto3.session.Session()
     except ConfigParseError as error:
         msg = f"AWS cannot be asked: {_short(error)}; mend that file, or name another"
         raise KascadeError(msg) from None
-    except BotoCoreError as error:
+    except ProfileNotFound as error:
         msg = f"AWS cannot be asked: {_short(error)}; set AWS_PROFILE to a profile that exists"
         raise KascadeError(msg) from None
+    except (BotoCoreError, ValueError) as error:
+        raise _setting(error) from None
 
 
 def whose(account: Account) -> tuple[str, str]:
@@ -278,7 +309,8 @@ def whose(account: Account) -> tuple[str, str]:
         The number of the account, and the caller's ARN.
 
     Raises:
-        KascadeError: There are no credentials, they are not taken, or AWS is out of reach.
+        KascadeError: There are no credentials, they are not taken, a setting is no use, or AWS is
+            out of reach.
     """
     try:
         answer = account._client("sts").get_caller_identity()
@@ -304,4 +336,7 @@ def whose(account: Account) -> tuple[str, str]:
             "AWS_ENDPOINT_URL"
         )
         raise KascadeError(msg) from None
+    except ValueError as error:
+        # Such as a port that no host has.
+        raise _setting(error) from None
     return str(answer["Account"]), str(answer["Arn"])

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kascade.preflight.rows import Finding, Subject, each, fail, ok, warn
+from kascade.preflight.rows import EMPTY, Finding, Subject, each, fail, find_stack, ok, warn
 
 PARTS = ("network", "cluster", "serving", "observability")
 """The stacks, as their names end."""
 
 _DEAD = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "DELETE_FAILED"})
-_STUCK = frozenset({"UPDATE_ROLLBACK_FAILED", "IMPORT_ROLLBACK_FAILED", "UPDATE_FAILED"})
+_STUCK = {
+    "UPDATE_FAILED": "roll it back: aws cloudformation rollback-stack --stack-name {}",
+    "UPDATE_ROLLBACK_FAILED": "continue its rollback: aws cloudformation continue-update-rollback "
+    "--stack-name {}",
+    # No call of CloudFormation continues this one.
+    "IMPORT_ROLLBACK_FAILED": "ask AWS Support to bring it back; or, where nothing in it is "
+    "needed, delete it: aws cloudformation delete-stack --stack-name {}",
+}
+"""What CloudFormation takes in each state."""
 
 
 def check_stacks(subject: Subject) -> Iterator[Finding]:
@@ -22,22 +30,25 @@ def check_stacks(subject: Subject) -> Iterator[Finding]:
 
 def _stack(subject: Subject, part: str) -> Iterator[Finding]:
     name = subject.plan.name
-    stack = subject.stack(part)
+    stack = find_stack(subject.account, f"{name}-{part}")
     if stack is None:
         yield ok(f"{name}-{part} is free")
         return
     status = stack["StackStatus"]
+    if status == EMPTY:
+        # It has no template yet, so no description says whose it is.
+        yield ok(
+            f"{name}-{part} is empty, left by a change set that nobody executed ({status}), and "
+            "the deployment replaces it"
+        )
+        return
     delete = f"delete it: aws cloudformation delete-stack --stack-name {name}-{part}"
     if not _description(subject, stack).startswith(f"Kascade {name}:"):
         yield fail(f"{name}-{part} is a stack of something else", "choose another name")
     elif status in _DEAD:
         yield fail(f"{name}-{part} is {status}, from which nothing can be updated", delete)
     elif status in _STUCK:
-        yield fail(
-            f"{name}-{part} is {status}",
-            "continue its rollback: aws cloudformation continue-update-rollback --stack-name "
-            f"{name}-{part}",
-        )
+        yield fail(f"{name}-{part} is {status}", _STUCK[status].format(f"{name}-{part}"))
     elif status.endswith("_IN_PROGRESS"):
         yield warn(f"{name}-{part} is {status}", "wait until that is done")
     else:

@@ -13,6 +13,8 @@ from kascade.sizing.plan import ServingPlan
 
 State = Literal["ok", "warn", "fail"]
 STATES: Final[tuple[State, ...]] = ("ok", "warn", "fail")
+EMPTY: Final = "REVIEW_IN_PROGRESS"
+"""Of a stack that has a change set to begin with, and nothing in it until that is executed."""
 
 T = TypeVar("T")
 
@@ -54,8 +56,9 @@ class Subject:
         return self.plan.region
 
     def stack(self, part: str) -> dict[str, Any] | None:
-        """Return one of the deployment's stacks, or None where it is not there."""
-        return find_stack(self.account, f"{self.plan.name}-{part}")
+        """Return one of the deployment's stacks, or None where it is not there, or empty."""
+        found = find_stack(self.account, f"{self.plan.name}-{part}")
+        return None if found is None or found["StackStatus"] == EMPTY else found
 
 
 def find_stack(account: Account, name: str) -> dict[str, Any] | None:

@@ -44,12 +44,14 @@ class ClusterState:
 
     Attributes:
         said: Its status, with HyperPod's reason where that is a bad one; or why nobody knows.
-        found: Whether there is such a cluster, as far as one may look.
+        found: Whether there is such a cluster; None where nobody could look.
+        again: Whether another look may succeed where this one did not.
     """
 
     said: str
-    found: bool
+    found: bool | None
     groups: tuple[GroupState, ...]
+    again: bool = False
 
 
 def cluster_state(plan: ServingPlan, account: Account) -> ClusterState:
@@ -60,7 +62,12 @@ def cluster_state(plan: ServingPlan, account: Account) -> ClusterState:
     try:
         found = account.call("sagemaker", "DescribeCluster", absent=_GONE, ClusterName=name)
     except CannotLookError as error:
-        return ClusterState(said=f"not looked at: {error}", found=False, groups=_unknown(plan))
+        return ClusterState(
+            said=f"not looked at: {error}",
+            found=None,
+            groups=_unknown(plan),
+            again=error.right is None,
+        )
     if found is None:
         said = f"there is no HyperPod cluster {name}: deploy the configuration"
         return ClusterState(said=said, found=False, groups=_unknown(plan))

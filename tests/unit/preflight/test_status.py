@@ -14,9 +14,11 @@ import pytest
 from kascade import plan_file
 from kascade.cli import status as status_module
 from kascade.cli.main import main
+from kascade.cli.pods import pods_states
+from kascade.errors import KascadeError
 from kascade.preflight import account
 from tests.unit.preflight.ordinary import NOW, hyperpod_cluster, ordinary, stack
-from tests.unit.preflight.played import DENIED, Answer, PlayedAws, Refused, Unreachable
+from tests.unit.preflight.played import DENIED, THROTTLED, Answer, PlayedAws, Refused, Unreachable
 
 ROOT = Path(__file__).parents[3]
 DEFAULT = ROOT / "config" / "default.yaml"
@@ -212,34 +214,132 @@ def test_pods_that_are_not_ready_say_why(look: Look) -> None:
     assert "b is Pending (0/4 nodes are available)" in out
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the time, which passes only while the command sleeps."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    played = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr(status_module, "time", played)
+    return now
+
+
 @pytest.mark.parametrize(
     ("kubectl", "words"),
     [
         (None, "kubectl is not on PATH"),
-        (
-            {"error": "Unable to connect to the server: i/o timeout"},
-            "kubectl cannot reach the cluster",
-        ),
         ({"server": "https://elsewhere", "pods": []}, "kubectl's context is of https://elsewhere"),
+        (
+            {"error": "error: current-context must exist in order to minify"},
+            "kubectl has no context; run aws eks update-kubeconfig --name kascade",
+        ),
     ],
 )
-def test_pods_that_nobody_can_look_at_are_not_missing(
-    kubectl: dict[str, Any] | None, words: str, look: Look
+def test_where_there_is_no_way_to_the_pods_instances_decide(
+    kubectl: dict[str, Any] | None, words: str, look: Look, clock: list[float]
 ) -> None:
+    code, out, err = look("--wait", "900", kubectl=kubectl)
+    assert (code, err, clock[0]) == (0, "", 0)
+    assert out.count(f"not looked at: {words}") == 1
+    assert "all instances run; the engines were not looked at" in out.splitlines()[0]
+
+
+FAILING = [
+    ({"error": "Unable to connect to the server: i/o timeout"}, "kubectl cannot reach the cluster"),
+    ({"error": "Segmentation fault"}, "Segmentation fault"),
+    ({"server": SERVER, "pods": "garbage"}, "printed no list of objects"),
+    ({"server": SERVER, "pods": ["garbage"]}, "printed no list of objects"),
+]
+
+
+@pytest.mark.parametrize(("kubectl", "words"), FAILING)
+def test_a_look_that_fails_is_tried_as_long_as_it_waits(
+    kubectl: dict[str, Any], words: str, look: Look, clock: list[float]
+) -> None:
+    code, out, err = look("--wait", "50", "--json", "-", kubectl=kubectl)
+    assert (code, clock[0]) == (2, 50)
+    document = json.loads(out)
+    assert (document["whole"], document["engines"]) == (False, None)
+    waiting, last = err.splitlines()
+    assert waiting.startswith("waiting: 2 of 2 instances of gpu, engines not looked at: ")
+    assert words in waiting
+    assert words in last
+    assert "look again: kascade status" in last
     code, out, _ = look(kubectl=kubectl)
-    assert code == 0
-    assert f"Engines: not looked at: {words}" in out
+    assert (code, clock[0]) == (2, 50)
     assert "all instances run, and nobody could look at the engines" in out
 
 
-def test_it_waits_no_longer_than_it_was_told(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
+def test_a_look_that_works_in_the_end_is_enough(
+    look: Look, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
 
-    def sleep(seconds: float) -> None:
-        clock[0] += seconds
+    def cluster(_: Any) -> Any:
+        asked.append(clock[0])
+        if len(asked) == 1:
+            raise Refused("ThrottlingException")
+        return hyperpod_cluster(PLAN, "kascade")
 
-    played = SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep)
-    monkeypatch.setattr(status_module, "time", played)
+    found = look("--wait", "900", answers={"sagemaker.DescribeCluster": cluster}, kubectl=TWO)
+    assert (found[0], clock[0]) == (0, 20)
+    real = pods_states
+    tries = []
+
+    def pods(*arguments: Any) -> Any:
+        tries.append(clock[0])
+        if len(tries) < 3:
+            raise KascadeError("kubectl failed")
+        return real(*arguments)
+
+    monkeypatch.setattr(status_module, "pods_states", pods)
+    code, out, _ = look("--wait", "900", kubectl=TWO)
+    assert (code, tries) == (0, [20, 40, 60])
+    assert "all of it runs" in out
+
+
+@pytest.mark.parametrize("name", ["sagemaker.DescribeCluster", "eks.DescribeCluster"])
+def test_a_throttled_call_to_the_end(name: str, look: Look, clock: list[float]) -> None:
+    code, _, err = look("--wait", "50", answers={name: THROTTLED}, kubectl=TWO)
+    assert (code, clock[0]) == (2, 50)
+    assert "too many requests" in err.splitlines()[-1]
+
+
+def test_what_is_missing_counts_for_more_than_what_nobody_saw(look: Look) -> None:
+    gone = {"sagemaker.DescribeCluster": hyperpod_cluster(PLAN, "kascade", gpu=0)}
+    code, out, err = look(answers=gone, kubectl=FAILING[0][0])
+    assert (code, err) == (1, "")
+    assert "not all of it runs" in out
+
+
+def test_a_context_that_was_asked_for_has_to_be_of_the_cluster(look: Look) -> None:
+    elsewhere = {"server": "https://elsewhere", "pods": []}
+    code, out, err = look("--wait", "900", "--context", "other", kubectl=elsewhere)
+    assert (code, out) == (2, "")
+    assert "--context other: kubectl's context is of https://elsewhere" in err
+
+
+NOBODY_SAW: list[dict[str, Any]] = [
+    {"metadata": {"name": "a"}, "status": None},
+    {"metadata": {"name": "a"}},
+    {"metadata": {"name": "a"}, "status": {"conditions": None, "containerStatuses": None}},
+    {"metadata": {"name": "a"}, "status": {"conditions": [None], "containerStatuses": [None]}},
+    {"metadata": {"name": "a"}, "status": {"conditions": [{}]}},
+]
+
+
+@pytest.mark.parametrize("seen", NOBODY_SAW)
+def test_a_pod_without_a_status_is_not_ready(seen: dict[str, Any], look: Look) -> None:
+    code, out, _ = look(kubectl={"server": SERVER, "pods": [seen, pod("b")]})
+    assert code == 1
+    assert "qwen2-7b: 1 of 2 ready" in out
+    assert "a is unknown" in out
+
+
+def test_it_waits_no_longer_than_it_was_told(look: Look, clock: list[float]) -> None:
     gone = {"sagemaker.DescribeCluster": hyperpod_cluster(PLAN, "kascade", gpu=0)}
     code, _, err = look("--wait", "50", answers=gone, kubectl=TWO)
     assert code == 1
@@ -272,7 +372,8 @@ def test_nobody_to_ask_as(answer: Answer, look: Look) -> None:
     "name", ["sagemaker.DescribeCluster", "cloudformation.DescribeStacks", "eks.DescribeCluster"]
 )
 def test_a_right_that_is_missing_is_named(name: str, look: Look) -> None:
-    code, out, _ = look(answers={name: DENIED}, kubectl=TWO)
-    assert code == (1 if name.startswith("sagemaker") else 0)
+    code, out, _ = look("--wait", "900", answers={name: DENIED}, kubectl=TWO)
+    # It stays missing, so nothing waits for it.
+    assert code == (2 if name.startswith("sagemaker") else 0)
     if not name.startswith("eks"):
         assert f"the right {name.replace('.', ':')} is missing" in out
