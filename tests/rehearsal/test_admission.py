@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from kascade.kube.engine_program import gpu_checks
+from kascade.kube.engine_program import HEALTH_ARG, gpu_checks
 from kascade.kube.l2.attachment import attach
 from kascade.kube.lmcache import server_container
-from kascade.kube.vllm import serve_args
+from kascade.kube.vllm import model_args, transfer_arg
 from kascade.sizing.plan import AdmissionPlan, EnginePlan, NetworkPlan
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.kubectl import Object
@@ -95,7 +95,8 @@ def check_cascade(item: Object, engine: EnginePlan, network: NetworkPlan) -> Non
         assert covers(volumes[str(volume["name"])], volume)
     assert volumes["shm"]["emptyDir"]["medium"] == "Memory"
     worker = part(spec, engine.name)
-    assert worker["args"] == serve_args(engine)
+    # Our middleware of limits is for engines behind a router of ours.
+    assert worker["args"] == [*model_args(engine), HEALTH_ARG, transfer_arg(engine)]
     paths = {m["mountPath"] for m in worker["volumeMounts"]}
     assert paths >= {"/dev/shm", "/weights", "/opt/kascade/kascade_engine"}  # noqa: S108
     for guard in gpu_checks(engine):
