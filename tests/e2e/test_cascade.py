@@ -120,6 +120,11 @@ def test_the_recorded_pages_are_those_of_today(
 ) -> None:
     """Dashboards are tested against recorded pages, which must not outlive their programs."""
     replica = system.target.replicas[0]
+    router = system.target.router_url
+    assert router is not None
+    # What nobody has asked has no series yet.
+    for url in (replica.engine_url, router):
+        ask(system, url, prompt(f"a page of {url}", 600))
     pages = {
         "vllm-0.32.0.txt": get_text(f"{replica.engine_url}/metrics"),
         "lmcache-0.5.6-writer.txt": get_text(f"{replica.lmcache_url}/metrics"),

@@ -21,10 +21,11 @@ SHUTDOWN_SECONDS: Final = 30
 """After the drain, for vLLM and then its LMCache server; Kubernetes' own default for a whole pod.
 The server is a native sidecar, so it is asked to end once vLLM has."""
 
-LEAST_SILENCE_SECONDS: Final = 30
-"""An assumption: kernels that are compiled at their first use hold a step up for seconds. vLLM's
-own proposal (vllm-project/vllm#36451) waits for 60 s, and ends the engine then; after this long it
-is left out, and ended after half a minute more."""
+LEAST_SILENCE_SECONDS: Final = 45
+"""Longer than two requests in a row wait for an LMCache server that has gone (20 s each), and short
+enough that a hung core is left out within a minute. Else an assumption: kernels that are compiled
+at their first use hold a step up for seconds. vLLM's own proposal (vllm-project/vllm#36451) waits
+for 60 s, and ends the engine then; this long, it is left out, and ended half a minute later."""
 
 STEPS_OF_SILENCE: Final = 10
 """An assumption: the rate of prefill is that of short contexts, and a step at the end of a long one
