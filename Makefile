@@ -69,9 +69,9 @@ test: lint types layers tests ## all that needs no cloud, no cluster and no GPU:
 tests: .venv/dev $(CDK) ## the tests alone; ARGS="-k cache" chooses among them
 	@$(PYTHON) -m tools.engine_env || echo "no engine environment: the tests that need it will fail" >&2
 	@$(PYTHON) -m tools.bench_env || echo "no load generator: the test that needs it will fail" >&2
-	@if command -v promtool >/dev/null; then $(RUN) -m pytest $(ARGS); else \
+	@if command -v promtool >/dev/null; then $(RUN) -m pytest --numprocesses=2 $(ARGS); else \
 	  echo "promtool is not on PATH (it comes with Prometheus): its tests are left out" >&2; \
-	  $(RUN) -m pytest -m "not promtool" $(ARGS); fi
+	  $(RUN) -m pytest --numprocesses=2 -m "not promtool" $(ARGS); fi
 
 rehearse: .venv/dev $(CDK) ## deploy, change and destroy on a real Kubernetes API and an emulated AWS; needs Go, once
 	@$(RUN) -m pytest tests/rehearsal --numprocesses=$(if $(REHEARSAL_KUBECONFIG),0,2) --dist=loadscope --no-loadscope-reorder -m "not kyverno" $(ARGS)
