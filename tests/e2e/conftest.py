@@ -51,10 +51,10 @@ _ORDER = (
 """An engine takes most of a minute to start on two cores, so it is killed where all restart next,
 and frozen where nothing comes after it."""
 
-_LONG = ("test_verify", "test_hung", "test_frozen")
+_LONG = ("test_verify", "test_frozen")
 """Most of them wait, for a restarted cache server or for a deadline: `make e2e-long`."""
 
-_NIGHT = ("test_cache_life", "test_rollout")
+_NIGHT = ("test_cache_life", "test_hung", "test_rollout")
 """Each starts every engine again, beside load: on two busy cores a start takes longer than a test
 may wait. `make e2e-night`, on an idle machine."""
 
