@@ -6,7 +6,7 @@ import cdk8s
 from constructs import Construct
 
 from kascade.kube.kyverno import KyvernoNamespace
-from kascade.sizing.plan import KyvernoPlan, NetworkPlan
+from kascade.plan import KyvernoPlan, NetworkPlan
 
 
 class AdmissionChart(cdk8s.Chart):

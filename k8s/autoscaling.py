@@ -6,7 +6,7 @@ import cdk8s
 from constructs import Construct
 
 from kascade.kube.autoscaling import GroupNodePool
-from kascade.sizing.plan import AutoscalingPlan
+from kascade.plan import AutoscalingPlan
 
 
 class AutoscalingChart(cdk8s.Chart):

@@ -15,7 +15,7 @@ from kascade.kube.janitor import JanitorCommons
 from kascade.kube.l2.directories import CacheDirectories
 from kascade.kube.rules import MastersFixed
 from kascade.kube.verify import VerifyProgram
-from kascade.sizing.plan import CurvinePlan, DirectoriesPlan, EnginePlan, JanitorPlan, NetworkPlan
+from kascade.plan import CurvinePlan, DirectoriesPlan, EnginePlan, JanitorPlan, NetworkPlan
 
 
 class CacheChart(cdk8s.Chart):

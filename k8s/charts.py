@@ -17,7 +17,7 @@ from k8s.platform import PlatformChart
 from k8s.router import RouterChart
 from kascade.errors import KascadeError
 from kascade.kube.agreement import check_agreement
-from kascade.sizing.plan import ServingPlan
+from kascade.plan import ServingPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

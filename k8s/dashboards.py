@@ -4,7 +4,7 @@ import cdk8s
 from constructs import Construct
 
 from kascade.observability.boards import boards
-from kascade.sizing.plan import ObservabilityPlan
+from kascade.plan import ObservabilityPlan
 
 
 class DashboardsChart(cdk8s.Chart):

@@ -12,7 +12,7 @@ from kascade.kube.inference_endpoint import InferenceEndpoint
 from kascade.kube.janitor import Janitor
 from kascade.kube.verify import Verify
 from kascade.kube.weights import BucketWeights
-from kascade.sizing.plan import (
+from kascade.plan import (
     AdmissionPlan,
     CurvineL2Plan,
     CurvinePlan,

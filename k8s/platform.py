@@ -11,7 +11,7 @@ from kascade.kube.device_plugins import EfaDevicePlugin, NvidiaDevicePlugin
 from kascade.kube.engine_program import EngineProgram
 from kascade.kube.hyperpod import HealthMonitoringAgent, HyperPodAccess
 from kascade.kube.namespaces import ClosedNamespaces
-from kascade.sizing.plan import PlatformPlan
+from kascade.plan import PlatformPlan
 
 
 class PlatformChart(cdk8s.Chart):

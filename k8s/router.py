@@ -7,7 +7,7 @@ from constructs import Construct
 
 from kascade.kube.door import Door
 from kascade.kube.router import Router
-from kascade.sizing.plan import DoorPlan, NetworkPlan, RouterPlan
+from kascade.plan import DoorPlan, NetworkPlan, RouterPlan
 
 
 class RouterChart(cdk8s.Chart):

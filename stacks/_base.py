@@ -3,7 +3,7 @@
 import aws_cdk as cdk
 from constructs import Construct
 
-from kascade.sizing.plan import ServingPlan
+from kascade.plan import ServingPlan
 
 
 class KascadeStack(cdk.Stack):

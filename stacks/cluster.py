@@ -15,7 +15,7 @@ from kascade.aws.hyperpod_plan import planned_cluster
 from kascade.aws.lifecycle import LifecycleScript
 from kascade.aws.manifests import AppliedManifests, KubernetesObject
 from kascade.aws.network import ServingNetwork
-from kascade.sizing.plan import ServingPlan
+from kascade.plan import ServingPlan
 from stacks._base import KascadeStack
 
 

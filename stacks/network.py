@@ -4,7 +4,7 @@ from constructs import Construct
 
 from kascade.aws.drain import InterfaceDrain
 from kascade.aws.network import ServingNetwork
-from kascade.sizing.plan import ServingPlan
+from kascade.plan import ServingPlan
 from stacks._base import KascadeStack
 
 

@@ -9,7 +9,7 @@ from constructs import Construct
 from kascade.aws.grafana import GrafanaDashboards, ManagedGrafana
 from kascade.aws.network import ServingNetwork
 from kascade.aws.prometheus import AlertingRules, ClusterScraper, ManagedPrometheus
-from kascade.sizing.plan import HOME_ZONES, ServingPlan
+from kascade.plan import HOME_ZONES, ServingPlan
 from stacks._base import KascadeStack
 
 

@@ -11,7 +11,7 @@ from constructs import Construct
 from kascade.aws.kyverno import Kyverno
 from kascade.aws.manifests import AppliedManifests, KubernetesObject, check_stack_size
 from kascade.aws.weights import WeightsRights
-from kascade.sizing.plan import KyvernoPlan, ServingPlan
+from kascade.plan import KyvernoPlan, ServingPlan
 from kascade.sizing.template_size import MOST_BYTES
 from stacks._base import KascadeStack
 

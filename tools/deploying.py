@@ -22,9 +22,9 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from kascade import KascadeError
 from kascade.cli.main import main as kascade
 from kascade.cli.outputs import NO_OUTPUT
+from kascade.config.blocks import ServingConfig
 from kascade.config.loader import load_config, read_lock
 from kascade.config.lock import lock_path
-from kascade.config.model import ServingConfig
 from kascade.errors import EXIT_INVALID
 
 PARTS: Final = ("network", "cluster", "serving", "observability")

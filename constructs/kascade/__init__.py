@@ -4,10 +4,10 @@ This face is pure Python: it reads a configuration and plans it. The constructs 
 :mod:`kascade.aws` (AWS CDK) and :mod:`kascade.kube` (cdk8s).
 """
 
+from kascade.config.blocks import ServingConfig
 from kascade.config.loader import load_config
-from kascade.config.model import ServingConfig
 from kascade.errors import InvalidConfigError, KascadeError, Problem
-from kascade.sizing.plan import Figure, ServingPlan
+from kascade.plan import Figure, ServingPlan
 from kascade.sizing.planner import plan_file, plan_serving
 
 __all__ = [

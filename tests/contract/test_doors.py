@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kascade import ServingPlan
-from kascade.sizing.plan import DoorPlan
+from kascade.plan import DoorPlan
 from tests.contract.pods import containers
 from tests.contract.test_tenancy import CONFIG, job_of
 from tools import nginx

@@ -22,7 +22,7 @@ from kascade.kube.l2.adapters import (
 from kascade.kube.l2.attachment import attach
 from kascade.kube.lmcache import server_container
 from kascade.kube.vllm import transfer_arg
-from kascade.sizing.plan import EnginePlan, ManagedL2Plan
+from kascade.plan import EnginePlan, ManagedL2Plan
 from tests.checkout import CONFIGS
 from tests.contract.pods import after, arguments, containers
 from tools.outputs import Document, Outputs

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kascade import ServingPlan
-from kascade.sizing.plan import ManagedL2Plan
+from kascade.plan import ManagedL2Plan
 from tests.contract.pods import after, arguments, containers
 from tests.contract.test_engine_arguments import PYTHON
 from tools.outputs import Document, Outputs

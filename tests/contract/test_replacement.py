@@ -14,7 +14,7 @@ import yaml
 import app
 from kascade import ServingPlan
 from kascade.aws import ServingNetwork
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
 from kascade.sizing.planner import plan_serving
 from tests.contract.replacement import lost, registry
 from tools.outputs import cdk_context

@@ -10,9 +10,9 @@ import pytest
 
 from kascade import ServingPlan
 from kascade.kube.tenancy import MIDDLEWARE
+from kascade.plan import EnginePlan, TenancyPlan
 from kascade.programs.tenancy.paths import OPEN, SALTED
 from kascade.programs.verify.client import TENANT_HEADER as ASKED_WITH
-from kascade.sizing.plan import EnginePlan, TenancyPlan
 from kascade.sizing.tenancy import DOOR_GETS, DOOR_POSTS, TENANT_HEADER
 from tests.contract.pods import after, arguments, containers
 from tools.outputs import Document, Outputs

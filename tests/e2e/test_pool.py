@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from kascade.kube.l2.guards import MARKER, PROVE_FUSE
+from kascade.plan import CurvinePlan
 from kascade.programs.mounts.api import Pod
 from kascade.programs.mounts.dead import is_dead
 from kascade.programs.mounts.healer import Healer
 from kascade.programs.mounts.settings import Settings
-from kascade.sizing.plan import CurvinePlan
 from tests.e2e.pool.mount import Mounted, mounted
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from kascade.catalog.instances import INSTANCES
+from kascade.plan import ServingPlan
 from kascade.sizing.host import Daemon, daemons
-from kascade.sizing.plan import ServingPlan
 from tests.rehearsal.kubectl import Kubectl, KubectlError, Object
 from tests.rehearsal.nodes import SYSTEM_LABEL, TYPE_LABEL, ZONE_LABEL
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from kascade.sizing.plan import ServingPlan
+from kascade.plan import ServingPlan
 from tests.rehearsal.cloud import aws_workloads
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.kubectl import Object

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kascade.catalog.instances import INSTANCES
+from kascade.plan import ServingPlan
 from kascade.sizing.host import allocatable_cpu_millis
 from kascade.sizing.instances import in_common
-from kascade.sizing.plan import ServingPlan
 from tests.rehearsal.kubectl import Object
 from tests.rehearsal.kwok import NODE_LABEL
 

@@ -18,7 +18,7 @@ from kascade.kube.engine_program import HEALTH_ARG, gpu_checks
 from kascade.kube.l2.attachment import attach
 from kascade.kube.lmcache import server_container
 from kascade.kube.vllm import model_args, transfer_arg
-from kascade.sizing.plan import AdmissionPlan, EnginePlan, NetworkPlan
+from kascade.plan import AdmissionPlan, EnginePlan, NetworkPlan
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.kubectl import Object
 from tests.rehearsal.operator import of_kind, operator_pod, pod

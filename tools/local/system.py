@@ -26,8 +26,8 @@ from kascade.errors import KascadeError
 from kascade.kube._labels import LMCACHE_PORT, ROUTER_PORT, VLLM_PORT
 from kascade.kube.l2.guards import MARKER
 from kascade.observability.scrape import scrape_configuration
+from kascade.plan import CurvineL2Plan
 from kascade.programs.verify.target import Replica, Target
-from kascade.sizing.plan import CurvineL2Plan
 from tools.local.kubelet import RunningPod, Sandbox, answers
 from tools.local.pod_api import TARGETS_PATH, PodApi, pod_object
 from tools.local.pods import Document, Pod, pods

@@ -28,7 +28,7 @@ from kascade.catalog.addons import (
     TRAINING_ACCOUNT,
 )
 from kascade.errors import KascadeError
-from kascade.sizing.plan import (
+from kascade.plan import (
     AddonPlan,
     FeaturesPlan,
     InferenceAddonPlan,

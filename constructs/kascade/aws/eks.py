@@ -24,7 +24,7 @@ from kascade.aws.network import ServingNetwork
 from kascade.aws.weights import S3_SERVICE_ACCOUNT, weights_role
 from kascade.catalog.addons import S3_CSI
 from kascade.errors import KascadeError
-from kascade.sizing.plan import AddonPlan, ClusterPlan, ExistingEksPlan, SystemGroupPlan
+from kascade.plan import AddonPlan, ClusterPlan, ExistingEksPlan, SystemGroupPlan
 
 _CNI_ADDON: Final = "vpc-cni"
 _EBS_ADDON: Final = "aws-ebs-csi-driver"

@@ -17,7 +17,7 @@ from kascade.aws._logs import log_group
 from kascade.aws._nag import accept_wildcards
 from kascade.aws._provider import provider_of
 from kascade.aws.prometheus import ManagedPrometheus
-from kascade.sizing.plan import NetworkPlan, ObservabilityPlan
+from kascade.plan import NetworkPlan, ObservabilityPlan
 
 _HANDLER = Path(__file__).parent.parent / "handlers" / "grafana_dashboards"
 _HANDLER_TIMEOUT = cdk.Duration.minutes(5)

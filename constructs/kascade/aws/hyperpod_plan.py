@@ -23,7 +23,7 @@ from kascade.aws.instance_group import (
     Taint,
 )
 from kascade.aws.lifecycle import LifecycleScript
-from kascade.sizing.plan import ClusterPlan, InstanceGroupPlan, SoftwareUpdatesPlan
+from kascade.plan import ClusterPlan, InstanceGroupPlan, SoftwareUpdatesPlan
 
 
 def planned_cluster(

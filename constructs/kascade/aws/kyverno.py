@@ -9,7 +9,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from kascade.sizing.plan import ContainerSize, KyvernoPlan
+from kascade.plan import ContainerSize, KyvernoPlan
 
 _TIMEOUT: Final = cdk.Duration.minutes(10)
 """For images, leader election and its own certificates; the function ends after 15."""

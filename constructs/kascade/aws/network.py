@@ -10,7 +10,7 @@ from constructs import Construct
 
 from kascade.aws._logs import log_group
 from kascade.aws._nag import accept
-from kascade.sizing.plan import ExistingVpcPlan, NetworkPlan
+from kascade.plan import ExistingVpcPlan, NetworkPlan
 
 
 @jsii.implements(ec2.IIpAddresses)

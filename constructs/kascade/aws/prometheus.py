@@ -9,7 +9,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from kascade.aws._logs import log_group
-from kascade.sizing.plan import ObservabilityPlan
+from kascade.plan import ObservabilityPlan
 from kascade.units import KIB
 
 MAX_CONFIGURATION_BYTES = 256 * KIB

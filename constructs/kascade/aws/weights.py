@@ -12,7 +12,7 @@ from constructs import Construct
 
 from kascade.aws._nag import accept_wildcards
 from kascade.aws._trust import pods_of
-from kascade.sizing.plan import BucketAccess
+from kascade.plan import BucketAccess
 
 S3_SERVICE_ACCOUNT: Final = "s3-csi-driver-sa"
 """Of the driver's DaemonSet, in kube-system; it hands its credentials to each Mountpoint."""

@@ -21,8 +21,8 @@ from kascade.bench.measures import Objective
 from kascade.bench.tiers import PHASES
 from kascade.bench.trace import Row, read_trace
 from kascade.errors import KascadeError
+from kascade.plan import EnginePlan, ServingPlan
 from kascade.programs.verify.target import Target
-from kascade.sizing.plan import EnginePlan, ServingPlan
 from kascade.sizing.planner import plan_file
 
 LINK: Final = Path(".venv-bench", "bin", "aiperf")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kascade.cli.kubectl import Kubectl
 from kascade.errors import KascadeError
-from kascade.sizing.plan import VerifyPlan
+from kascade.plan import VerifyPlan
 
 _START_SECONDS: Final = 300.0
 """For a place on a system node and the image."""

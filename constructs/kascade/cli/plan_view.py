@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kascade.catalog.endpoints import CLOSED_ENDPOINTS, GRAFANA_ENDPOINTS
-from kascade.sizing.plan import ContainerSize, EnginePlan, Figure, Price, ServingPlan, TenancyPlan
+from kascade.plan import ContainerSize, EnginePlan, Figure, Price, ServingPlan, TenancyPlan
 from kascade.units import GIB, MIB, counted, format_bytes, format_count, mib_to_gib
 
 _PLAIN_WIDTH = 150

@@ -10,7 +10,7 @@ from typing import Any, Final
 from kascade.cli.kubectl import Kubectl
 from kascade.errors import KascadeError
 from kascade.kube._labels import engine_selector
-from kascade.sizing.plan import ServingPlan
+from kascade.plan import ServingPlan
 
 _KUBECTL_SECONDS: Final = 20.0
 _MAX_REASONS: Final = 3

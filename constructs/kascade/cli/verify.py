@@ -14,6 +14,7 @@ from kascade.cli.job import run_in_cluster
 from kascade.cli.kubectl import Kubectl
 from kascade.errors import KascadeError
 from kascade.kube._labels import engine_selector
+from kascade.plan import ServingPlan, VerifyPlan
 from kascade.programs.verify.command import (
     EXIT_INTERRUPTED,
     add_settings,
@@ -27,7 +28,6 @@ from kascade.programs.verify.facts import Facts
 from kascade.programs.verify.proof import UnusableError
 from kascade.programs.verify.reading import Listing, Look
 from kascade.programs.verify.target import Replica, Target
-from kascade.sizing.plan import ServingPlan, VerifyPlan
 from kascade.sizing.planner import plan_file
 from kascade.sizing.verification import FEWEST_REPLICAS
 from kascade.units import counted

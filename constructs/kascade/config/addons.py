@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
 from kascade.errors import Problem
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kascade.catalog.karpenter import MIN_HEALTH_AGENT, OWN_LABELS, agent_number
-from kascade.config.model import InstanceGroupConfig, ServingConfig
+from kascade.config.blocks import InstanceGroupConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem
 
 _MODE: ConfigPath = ("hyperpod", "autoscaling")

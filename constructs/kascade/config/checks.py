@@ -12,9 +12,7 @@ from kascade.catalog.operator import MAX_NAME_AND_NAMESPACE, OPERATOR_REGIONS
 from kascade.catalog.regions import REGIONS
 from kascade.config.addons import check_addons
 from kascade.config.autoscaling import check_autoscaling
-from kascade.config.existing import check_existing
-from kascade.config.groups import check_groups
-from kascade.config.model import (
+from kascade.config.blocks import (
     MAX_MODEL_NAME,
     CurvineConfig,
     DirectoryConfig,
@@ -23,6 +21,8 @@ from kascade.config.model import (
     OperatorConfig,
     ServingConfig,
 )
+from kascade.config.existing import check_existing
+from kascade.config.groups import check_groups
 from kascade.config.ranges import check_ranges
 from kascade.config.references import check_references
 from kascade.config.regions import check_regions

@@ -12,7 +12,7 @@ import yaml
 
 from kascade.catalog.instances import INSTANCES
 from kascade.catalog.regions import REGIONS
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
 from kascade.config.reading import UnreadableError, read_text
 from kascade.errors import ConfigPath, Problem
 

@@ -7,7 +7,7 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 
 from kascade.catalog.addons import S3_CSI
-from kascade.config.model import (
+from kascade.config.blocks import (
     BASE_ADDONS,
     AddonsConfig,
     ExistingEksConfig,

@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
 
 _WIDTH = 98
 _HEADER = """\

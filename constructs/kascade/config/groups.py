@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kascade.catalog.instances import INSTANCES, InstanceType
 from kascade.catalog.training_plans import RESERVABLE_TYPES
-from kascade.config.model import InstanceGroupConfig, ServingConfig, unshort
+from kascade.config.blocks import InstanceGroupConfig, ServingConfig, name_error
 from kascade.errors import ConfigPath, Problem, format_path
 from kascade.units import counted
 
@@ -36,7 +36,7 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
     first: dict[str, str] = {}
     for index, group in enumerate(config.instance_groups):
         path: ConfigPath = ("instance_groups", index, "name")
-        message = unshort(group.name)
+        message = name_error(group.name)
         if message is not None and not there:
             yield Problem(path=path, message=message, also_reads=(("hyperpod", "existing"),))
         # Objects of Kubernetes are named after it, in lower case.

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kascade.catalog.models import ModelFacts, facts_from_hf_config
+from kascade.config.blocks import ServingConfig
 from kascade.config.checks import check_config
 from kascade.config.dependencies import DependenciesChart, read_dependencies_chart
 from kascade.config.lock import Lock, check_lock, lock_path, parse_lock
 from kascade.config.messages import parse
-from kascade.config.model import ServingConfig
 from kascade.config.reading import UnreadableError, parse_yaml, read_json_beside, read_text
 from kascade.config.zone_offerings import MAX_FILE_BYTES as MAX_OFFERINGS_BYTES
 from kascade.config.zone_offerings import ZoneOfferings, parse_zone_offerings

@@ -14,7 +14,7 @@ from typing import Final
 import yaml
 
 from kascade.catalog.kubernetes import KUBERNETES_VERSIONS
-from kascade.config.model import CurvineConfig, ServingConfig
+from kascade.config.blocks import CurvineConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem, format_path
 
 Lock = Mapping[str, object]

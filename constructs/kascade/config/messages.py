@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
 from kascade.errors import ConfigPath, Problem
 
 _MAX_ROUNDS: Final = 8

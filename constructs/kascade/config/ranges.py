@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
 from kascade.errors import ConfigPath, Problem
 
 SERVICE_RANGES: Final = ("10.100.0.0/16", "172.20.0.0/16")

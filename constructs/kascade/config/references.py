@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kascade.config.model import ClaimWeights, DirectoryConfig, ModelConfig, ServingConfig
+from kascade.config.blocks import ClaimWeights, DirectoryConfig, ModelConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem, format_path
 
 KEY_SECRET = "kv-cache-key"  # noqa: S105  (the Secret's name, not its content)

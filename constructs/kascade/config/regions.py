@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kascade.catalog.regions import REGIONS, WITHOUT_MANAGED_GRAFANA
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
 from kascade.errors import Problem
 
 

@@ -12,7 +12,7 @@ from kascade.kube._labels import (
     NODE_HEALTH_KEY,
 )
 from kascade.kube._objects import Fields
-from kascade.sizing.plan import ContainerSize
+from kascade.plan import ContainerSize
 
 CACHE_PRIORITY: Final = "kascade-cache"
 ENGINE_PRIORITY: Final = "kascade-engine"

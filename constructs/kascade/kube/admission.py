@@ -29,7 +29,7 @@ from kascade.kube.l2.attachment import Attachment
 from kascade.kube.lmcache import SHARED_ENV, server_container
 from kascade.kube.vllm import TRANSFER_FLAG, transfer_arg
 from kascade.kube.weights import weights_mount
-from kascade.sizing.plan import AdmissionPlan, EnginePlan
+from kascade.plan import AdmissionPlan, EnginePlan
 
 _CREATED_PODS: Final[Fields] = {
     "apiGroups": [""],

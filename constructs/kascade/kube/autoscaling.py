@@ -13,7 +13,7 @@ from kascade.catalog.karpenter import (
 from kascade.kube._labels import GPU_RESOURCE, INSTANCE_TYPE_LABEL, labels
 from kascade.kube._objects import Fields, Metadata, add_object
 from kascade.kube._pods import ZONE
-from kascade.sizing.plan import NodePoolPlan
+from kascade.plan import NodePoolPlan
 
 
 class GroupNodePool(Construct):

@@ -22,7 +22,7 @@ from kascade.kube._pods import (
 )
 from kascade.kube._policies import add_policy, api_server_egress
 from kascade.kube._rbac import account, add_role, add_service_account, rule
-from kascade.sizing.plan import EnginePlan, NetworkPlan
+from kascade.plan import EnginePlan, NetworkPlan
 
 KEY_FILE: Final = "key"
 """Key of the Secret's data and name of the file in the pod."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kascade.kube._pods import UNHEALTHY_NODE, of_types, tolerations
-from kascade.sizing.plan import DependenciesChartPlan, PlatformPlan
+from kascade.plan import DependenciesChartPlan, PlatformPlan
 
 _EFA_TOLERATIONS: Final = (
     {"key": "CriticalAddonsOnly", "operator": "Exists"},

@@ -28,7 +28,7 @@ from kascade.kube._pods import (
     spread,
 )
 from kascade.kube._policies import add_policy, egress_to, ingress_from, labelled, pods
-from kascade.sizing.plan import DoorPlan
+from kascade.plan import DoorPlan
 
 _API_PORT: Final = "http"
 _CONFIG_FILE: Final = "nginx.conf"

@@ -37,7 +37,7 @@ from kascade.kube.lmcache import server_container
 from kascade.kube.tenancy import TenancyProgram, program_hash, tenancy_volume
 from kascade.kube.vllm import engine_container
 from kascade.kube.weights import weights_volume
-from kascade.sizing.plan import EnginePlan, NetworkPlan
+from kascade.plan import EnginePlan, NetworkPlan
 
 _PROGRESS_SECONDS: Final = 600
 """Until a stuck roll-out counts as failed, on top of the model's load time and of the grace of the

@@ -20,9 +20,9 @@ from kascade.kube._pods import (
     plain_env,
     resources,
 )
+from kascade.plan import EnginePlan
 from kascade.programs import program_files
 from kascade.programs.engine.health import SILENT_SECONDS
-from kascade.sizing.plan import EnginePlan
 
 _PROGRAM: Final = "engine"
 _CONFIG_MAP: Final = "kascade-engine"

@@ -20,7 +20,7 @@ from kascade.kube.admission import CascadeAdmission, operator_selector
 from kascade.kube.l2.attachment import attach
 from kascade.kube.vllm import engine_env, model_args, probes
 from kascade.kube.weights import TOKEN_KEY, weights_mount, weights_volume, working_directory
-from kascade.sizing.plan import AdmissionPlan, EnginePlan, NetworkPlan, OperatorPlan
+from kascade.plan import AdmissionPlan, EnginePlan, NetworkPlan, OperatorPlan
 
 _USER_ASSIGNABLE: Final = "sagemaker.amazonaws.com/user-assignable"
 """Without this label on a ServiceAccount the operator gives it to no pod (reported: developer

@@ -31,8 +31,8 @@ from kascade.kube._policies import add_policy, api_server_egress, scrape_ingress
 from kascade.kube._rbac import account, add_role, add_service_account, rule
 from kascade.kube.l2.attachment import CACHE_VOLUME, TEMP_PREFIX
 from kascade.kube.l2.guards import MARKER
+from kascade.plan import JanitorPlan, NetworkPlan
 from kascade.programs import program_files
-from kascade.sizing.plan import JanitorPlan, NetworkPlan
 
 _PROGRAM: Final = "janitor"
 _COMPONENT: Final = "janitor"

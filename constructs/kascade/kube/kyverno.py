@@ -7,7 +7,7 @@ from constructs import Construct
 from kascade.kube._labels import labels
 from kascade.kube._objects import Metadata, add_object
 from kascade.kube._policies import add_policy, api_server_egress, dns_egress, ingress_from
-from kascade.sizing.plan import KyvernoPlan, NetworkPlan
+from kascade.plan import KyvernoPlan, NetworkPlan
 
 
 class KyvernoNamespace(Construct):

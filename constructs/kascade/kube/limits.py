@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from kascade.kube.engine_program import PACKAGE
+from kascade.plan import EnginePlan
 from kascade.programs.engine.limits import SILENCE_SECONDS
-from kascade.sizing.plan import EnginePlan
 
 LIMITS_MIDDLEWARE: Final = f"{PACKAGE}.Limits"
 

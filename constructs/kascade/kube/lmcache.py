@@ -26,7 +26,7 @@ from kascade.kube.cache_program import (
 from kascade.kube.engine_program import GPUS_FILE
 from kascade.kube.l2.adapters import adapter_json
 from kascade.kube.l2.attachment import Attachment
-from kascade.sizing.plan import EnginePlan
+from kascade.plan import EnginePlan
 
 SHARED_ENV: Final = {
     # Chunk names must not depend on the process. LMCache's blake3 does not, but any hash that falls

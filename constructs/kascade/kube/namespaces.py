@@ -11,7 +11,7 @@ from kascade.kube._labels import labels
 from kascade.kube._objects import Metadata, add_object
 from kascade.kube._policies import add_policy, dns_egress
 from kascade.kube.rules import OneHostDirectory
-from kascade.sizing.plan import Namespaces
+from kascade.plan import Namespaces
 
 _SERVING_SECURITY: Final = {
     # No privileged pod, no hostPath, no added capability gets in. "restricted" would refuse the

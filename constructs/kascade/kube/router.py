@@ -35,7 +35,7 @@ from kascade.kube._policies import (
     scrape_ingress,
 )
 from kascade.kube._rbac import account, add_role, add_service_account, rule
-from kascade.sizing.plan import NetworkPlan, RouterPlan
+from kascade.plan import NetworkPlan, RouterPlan
 from kascade.units import MIB
 
 _API_PORT: Final = "http"

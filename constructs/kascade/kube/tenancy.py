@@ -10,9 +10,9 @@ from kascade.kube._labels import engine_selector, labels
 from kascade.kube._objects import Fields, Metadata, add_object, content_hash
 from kascade.kube._pods import plain_env
 from kascade.kube.engine_program import PYTHON_PATH
+from kascade.plan import EnginePlan, TenancyPlan
 from kascade.programs import program_files
 from kascade.programs.tenancy.settings import HEADER, LARGEST_BODY, TENANTS
-from kascade.sizing.plan import EnginePlan, TenancyPlan
 from kascade.units import MIB
 
 _PROGRAM: Final = "tenancy"

@@ -29,8 +29,8 @@ from kascade.kube._pods import (
     plain_env,
 )
 from kascade.kube._policies import add_policy, egress_to, ingress_from, pods
+from kascade.plan import VerifyPlan
 from kascade.programs import program_files
-from kascade.sizing.plan import VerifyPlan
 from kascade.sizing.tenancy import CLIENT_LABEL
 
 _PROGRAM: Final = "verify"

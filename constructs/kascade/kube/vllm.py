@@ -17,7 +17,7 @@ from kascade.kube.limits import limits_args, limits_env
 from kascade.kube.lmcache import SHARED_ENV
 from kascade.kube.tenancy import TENANCY_MOUNT, tenancy_args, tenancy_env
 from kascade.kube.weights import token_env, weights_env, weights_mount, working_directory
-from kascade.sizing.plan import EnginePlan
+from kascade.plan import EnginePlan
 
 _STARTUP_PERIOD: Final = 10
 

@@ -15,7 +15,7 @@ from kascade.kube._labels import labels, selector
 from kascade.kube._objects import Fields, Metadata
 from kascade.kube._volumes import add_static_volume
 from kascade.kube.classes import WEIGHTS_STORAGE_CLASS
-from kascade.sizing.plan import BucketVolumePlan, EnginePlan
+from kascade.plan import BucketVolumePlan, EnginePlan
 
 DRIVER: Final = "s3.csi.aws.com"
 

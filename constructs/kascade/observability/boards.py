@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kascade.observability import metrics as m
 from kascade.observability.layout import Board, Row, Variable, chart, number, render
 from kascade.observability.promql import gauge, mean, quantile, rate, rate_or_zero, select, share
-from kascade.sizing.plan import ObservabilityPlan
+from kascade.plan import ObservabilityPlan
 
 # Grafana's names of units.
 _RATIO = "percentunit"

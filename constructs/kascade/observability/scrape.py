@@ -12,7 +12,7 @@ import yaml
 
 from kascade.kube import _labels
 from kascade.observability.metrics import Component
-from kascade.sizing.plan import Namespaces, ObservabilityPlan
+from kascade.plan import Namespaces, ObservabilityPlan
 
 MIN_INTERVAL_SECONDS = 30
 

@@ -6,8 +6,8 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kascade.plan import ExistingVpcPlan
 from kascade.preflight.rows import Finding, Subject, each, fail, ok, warn
-from kascade.sizing.plan import ExistingVpcPlan
 
 _STACK_TAG = "aws:cloudformation:stack-name"
 

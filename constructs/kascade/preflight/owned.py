@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from kascade.plan import BucketAccess, InstanceGroupPlan
 from kascade.preflight.account import CannotLookError
 from kascade.preflight.rows import Finding, Subject, each, fail, ok, warn
 from kascade.sizing.account import images_of
-from kascade.sizing.plan import BucketAccess, InstanceGroupPlan
 
 _AUTHENTICATION = frozenset({"API", "API_AND_CONFIG_MAP"})
 _ECR = re.compile(

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kascade.catalog.regions import EKS_REFUSED_ZONES
+from kascade.plan import HOME_ZONES
 from kascade.preflight.rows import Finding, Subject, fail, ok, warn
-from kascade.sizing.plan import HOME_ZONES
 
 _IN_USE = frozenset({"opted-in", "opt-in-not-required"})
 

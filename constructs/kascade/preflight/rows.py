@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
+from kascade.plan import ServingPlan
 from kascade.preflight.account import Account, CannotLookError
 from kascade.sizing.account import AccountNeeds
-from kascade.sizing.plan import ServingPlan
 
 State = Literal["ok", "warn", "fail"]
 STATES: Final[tuple[State, ...]] = ("ok", "warn", "fail")

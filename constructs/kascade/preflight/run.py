@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
+from kascade.plan import ServingPlan
 from kascade.preflight.account import Account, CannotLookError, whose
 from kascade.preflight.names import check_names, check_stacks
 from kascade.preflight.network import check_existing_network, check_ranges
@@ -34,7 +35,6 @@ from kascade.preflight.quotas import (
 from kascade.preflight.rows import STATES, Check, Finding, State, Subject, unseen, warn
 from kascade.preflight.software import check_addons, check_bootstrap, check_kubernetes
 from kascade.sizing.account import account_needs
-from kascade.sizing.plan import ServingPlan
 
 CHECKS: Final[tuple[Check, ...]] = (
     Check(name="identity", run=check_identity),

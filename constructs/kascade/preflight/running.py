@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kascade.plan import ServingPlan
 from kascade.preflight.account import Account, CannotLookError
 from kascade.preflight.rows import find_stack
-from kascade.sizing.plan import ServingPlan
 
 _GONE: Final = ("ResourceNotFound", "ResourceNotFoundException")
 _MAX_REASONS: Final = 3

@@ -18,9 +18,9 @@ from kascade.catalog.quotas import (
     BOOTSTRAP_PARAMETER,
     BOOTSTRAP_VERSION,
 )
+from kascade.plan import AddonPlan
 from kascade.preflight.rows import Finding, Subject, each, fail, ok, warn
 from kascade.sizing.account import all_addons
-from kascade.sizing.plan import AddonPlan
 
 _STANDARD, _EXTENDED = "STANDARD_SUPPORT", "EXTENDED_SUPPORT"
 _MAX_SHOWN = 3

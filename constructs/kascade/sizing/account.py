@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Final
 
 from kascade.catalog.quotas import SYSTEM_VCPUS
-from kascade.sizing.plan import AddonPlan, ServingPlan
+from kascade.plan import AddonPlan, ServingPlan
 
 _GRAFANA, _GRAFANA_PAGE = "grafana", "grafana-workspace"
 _ROLLING: Final = 1

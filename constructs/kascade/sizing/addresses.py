@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
 from kascade.errors import ConfigPath, Problem
+from kascade.plan import HOME_ZONES
 from kascade.sizing import network
 from kascade.sizing.draft import Draft, Group
-from kascade.sizing.plan import HOME_ZONES
 
 ADDRESSES_PER_SYSTEM_NODE: Final = 1 + 112
 """An m7i.xlarge or m5.xlarge with prefix delegation runs up to 110 pods, in blocks of 16."""

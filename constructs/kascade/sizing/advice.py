@@ -14,7 +14,7 @@ from kascade.catalog.kubernetes import (
     support_of,
 )
 from kascade.catalog.regions import REGIONS
-from kascade.config.model import (
+from kascade.config.blocks import (
     CurvineConfig,
     DirectoryConfig,
 )

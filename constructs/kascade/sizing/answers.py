@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from kascade.plan import Figure
 from kascade.sizing.inputs import EngineInput
-from kascade.sizing.plan import Figure
 from kascade.units import MIB, counted
 
 BANDWIDTH_UTILIZATION: Final = 0.5

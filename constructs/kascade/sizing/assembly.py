@@ -16,15 +16,8 @@ from kascade.catalog.kubernetes import (
     support_of,
 )
 from kascade.catalog.regions import HEALTH_AGENT_ACCOUNTS
-from kascade.config.model import ExistingVpcConfig, ServingConfig, SoftwareUpdatesConfig
-from kascade.sizing import autoscaling, features, host, network, operated
-from kascade.sizing.answers import rendering
-from kascade.sizing.batch import requests_at_once
-from kascade.sizing.dependencies import dependencies_plan
-from kascade.sizing.draft import Draft, Group, elsewhere
-from kascade.sizing.fit import ROUTER_CPU_MILLIS
-from kascade.sizing.l2 import HOST_SHARED_MEMORY
-from kascade.sizing.plan import (
+from kascade.config.blocks import ExistingVpcConfig, ServingConfig, SoftwareUpdatesConfig
+from kascade.plan import (
     AddonPlan,
     BucketAccess,
     ClusterPlan,
@@ -48,6 +41,13 @@ from kascade.sizing.plan import (
     SystemGroupPlan,
     TierSummary,
 )
+from kascade.sizing import autoscaling, features, host, network, operated
+from kascade.sizing.answers import rendering
+from kascade.sizing.batch import requests_at_once
+from kascade.sizing.dependencies import dependencies_plan
+from kascade.sizing.draft import Draft, Group, elsewhere
+from kascade.sizing.fit import ROUTER_CPU_MILLIS
+from kascade.sizing.l2 import HOST_SHARED_MEMORY
 from kascade.sizing.routing import CHOICES
 from kascade.sizing.shared_tier import curvine_plan, directories_plan, janitor_plans
 from kascade.sizing.tenancy import (

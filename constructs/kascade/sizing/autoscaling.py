@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kascade.plan import AutoscalingPlan, NodePoolPlan
 from kascade.sizing.draft import Draft, Group
-from kascade.sizing.plan import AutoscalingPlan, NodePoolPlan
 
 EMPTY_SECONDS: Final = 600
 """An instance takes minutes to come and its engine minutes to load, so one that may be wanted again

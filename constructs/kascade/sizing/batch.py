@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kascade.catalog.gpus import Gpu
-from kascade.config.model import ModelConfig
+from kascade.config.blocks import ModelConfig
 from kascade.units import mib_to_gib
 
 _LARGE_GIB: Final = 160

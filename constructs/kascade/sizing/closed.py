@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kascade.config.model import AddonsConfig
+from kascade.config.blocks import AddonsConfig
 from kascade.errors import Problem
 from kascade.sizing.draft import Draft, Group
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kascade.config.dependencies import EFA_PLUGIN, HEALTH_AGENT, NVIDIA_PLUGIN, RIGHTS
+from kascade.plan import DependenciesChartPlan
 from kascade.sizing.draft import Draft
-from kascade.sizing.plan import DependenciesChartPlan
 
 _IMAGES = ("health_agent", "nvidia_device_plugin", "efa_device_plugin")
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from kascade.sizing.plan import Figure, Price, ServingPlan
+from kascade.plan import Figure, Price, ServingPlan
 
 
 def plan_document(plan: ServingPlan | Figure | Price) -> dict[str, object]:

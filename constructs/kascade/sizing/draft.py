@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from kascade.catalog.images import IMAGES, health_agent_image
 from kascade.catalog.instances import INSTANCES, PRICE_DATE, PRICE_REGION, InstanceType
 from kascade.catalog.models import ModelFacts
-from kascade.config.dependencies import DependenciesChart
-from kascade.config.model import (
+from kascade.config.blocks import (
     CurvineConfig,
     DirectoryConfig,
     InstanceGroupConfig,
@@ -17,15 +16,16 @@ from kascade.config.model import (
     ModelConfig,
     ServingConfig,
 )
+from kascade.config.dependencies import DependenciesChart
 from kascade.config.zone_offerings import ZoneOfferings
 from kascade.errors import Problem
-from kascade.sizing import pool
-from kascade.sizing.instances import in_common
-from kascade.sizing.nodes import Packing, pack
-from kascade.sizing.plan import (
+from kascade.plan import (
     Namespaces,
     Price,
 )
+from kascade.sizing import pool
+from kascade.sizing.instances import in_common
+from kascade.sizing.nodes import Packing, pack
 
 
 @dataclass(slots=True, kw_only=True)

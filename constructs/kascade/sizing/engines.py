@@ -6,8 +6,12 @@ from dataclasses import replace
 from typing import Final
 
 from kascade.catalog.operator import KNOWN_FAULTS
-from kascade.config.model import NoL2Config
+from kascade.config.blocks import NoL2Config
 from kascade.errors import Problem
+from kascade.plan import (
+    EnginePlan,
+    LMCachePlan,
+)
 from kascade.sizing.answers import warn_of_renders
 from kascade.sizing.figures import figures_of
 from kascade.sizing.inputs import EngineInput, Remedies
@@ -15,10 +19,6 @@ from kascade.sizing.l2 import HASH_ALGORITHM, L2Share, l2_plan
 from kascade.sizing.life import NOTICE_SECONDS, SHUTDOWN_SECONDS, SHUTDOWN_TIMEOUT_SECONDS
 from kascade.sizing.one_replica import GpuSizing, HostSizing
 from kascade.sizing.operated import operator_plan
-from kascade.sizing.plan import (
-    EnginePlan,
-    LMCachePlan,
-)
 from kascade.sizing.remedies import setting
 from kascade.sizing.routing import CHOICES
 from kascade.sizing.tenancy import tenancy_of

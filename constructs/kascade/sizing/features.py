@@ -19,9 +19,9 @@ from kascade.catalog.addons import (
     TLS_BUCKET_PREFIX,
     TRAINING_OPERATOR,
 )
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
 from kascade.errors import Problem
-from kascade.sizing.plan import (
+from kascade.plan import (
     AddonPlan,
     FeaturesPlan,
     InferenceAddonPlan,

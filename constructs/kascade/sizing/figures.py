@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from kascade.sizing import answers, gpu, life, transfer
-from kascade.sizing.inputs import EngineInput
-from kascade.sizing.l2 import L2Share
-from kascade.sizing.one_replica import GpuSizing, HostSizing
-from kascade.sizing.plan import (
+from kascade.plan import (
     EngineFigures,
     Figure,
     Price,
 )
+from kascade.sizing import answers, gpu, life, transfer
+from kascade.sizing.inputs import EngineInput
+from kascade.sizing.l2 import L2Share
+from kascade.sizing.one_replica import GpuSizing, HostSizing
 from kascade.sizing.tiers import cross_zone_hits
 from kascade.units import GIB, counted, format_bytes, format_count
 

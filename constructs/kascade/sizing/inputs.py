@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 from kascade.catalog.instances import InstanceType
 from kascade.catalog.models import REVISIONS, ModelFacts
-from kascade.config.model import (
+from kascade.config.blocks import (
     InstanceGroupConfig,
     ModelConfig,
     ServingConfig,
 )
 from kascade.errors import ConfigPath, Problem, Remedy
-from kascade.sizing.nodes import Packing
-from kascade.sizing.plan import (
+from kascade.plan import (
     Price,
 )
+from kascade.sizing.nodes import Packing
 from kascade.sizing.remedies import other_types, setting, settings
 
 Remedies = tuple[tuple[Remedy, ...], ...]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kascade.config.model import JanitorConfig
-from kascade.sizing import host, objects
-from kascade.sizing.plan import (
+from kascade.config.blocks import JanitorConfig
+from kascade.plan import (
     ContainerSize,
     DirectoryL2Plan,
     EnginePlan,
@@ -14,6 +13,7 @@ from kascade.sizing.plan import (
     JanitorPlan,
     ManagedL2Plan,
 )
+from kascade.sizing import host, objects
 from kascade.units import GIB
 
 PORT: Final = 9100

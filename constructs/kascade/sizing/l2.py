@@ -7,20 +7,20 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kascade.config.model import (
+from kascade.config.blocks import (
     CurvineConfig,
     DirectoryConfig,
     ManagedConfig,
 )
 from kascade.config.references import KEY_SECRET
-from kascade.sizing import pool, transfer
-from kascade.sizing.inputs import EngineInput
-from kascade.sizing.plan import (
+from kascade.plan import (
     CurvineL2Plan,
     DirectoryL2Plan,
     L2Plan,
     ManagedL2Plan,
 )
+from kascade.sizing import pool, transfer
+from kascade.sizing.inputs import EngineInput
 from kascade.sizing.weights import short_hash, weights_identity
 from kascade.units import MIB_PER_GIB
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from kascade.plan import Figure
 from kascade.sizing import gpu, transfer
 from kascade.sizing.inputs import EngineInput
-from kascade.sizing.plan import Figure
 from kascade.units import counted
 
 NOTICE_SECONDS: Final = 5

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kascade.errors import ConfigPath, Problem, Remedy
+from kascade.plan import (
+    ContainerSize,
+)
 from kascade.sizing import gpu, host, objects, pool
 from kascade.sizing.batch import Batch, batch_of
 from kascade.sizing.inputs import EngineInput
-from kascade.sizing.plan import (
-    ContainerSize,
-)
 from kascade.sizing.remedies import on_offer, setting, settings
 from kascade.units import MIB, format_bytes, mib_to_gib
 

@@ -10,9 +10,9 @@ from kascade.catalog.kubernetes import (
     serves_mutating_policies,
 )
 from kascade.catalog.operator import PROXY_PORT
-from kascade.config.model import ModelConfig, ServingConfig
+from kascade.config.blocks import ModelConfig, ServingConfig
+from kascade.plan import AdmissionPlan, ContainerSize, KyvernoPlan, OperatorPlan
 from kascade.sizing import features
-from kascade.sizing.plan import AdmissionPlan, ContainerSize, KyvernoPlan, OperatorPlan
 
 ROLLOUT_SECONDS: Final = 900
 """On top of loading until the operator calls a deployment failed: images, volumes, a place."""

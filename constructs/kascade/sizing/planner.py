@@ -8,14 +8,18 @@ from functools import partial
 from pathlib import Path
 
 from kascade.catalog.models import MODELS, ModelFacts
+from kascade.config.blocks import (
+    ServingConfig,
+)
 from kascade.config.checks import check_config
 from kascade.config.dependencies import DependenciesChart
 from kascade.config.loader import read_config
-from kascade.config.model import (
-    ServingConfig,
-)
 from kascade.config.zone_offerings import ZoneOfferings
 from kascade.errors import InvalidConfigError, Problem
+from kascade.plan import (
+    EnginePlan,
+    ServingPlan,
+)
 from kascade.sizing import host
 from kascade.sizing.addresses import addresses_fit
 from kascade.sizing.advice import advise
@@ -27,10 +31,6 @@ from kascade.sizing.fit import daemons_on, gpus_fit, pods_fit, system_nodes_fit
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.l2 import room_for_writers
 from kascade.sizing.one_replica import check_parallelism, size_gpu, size_host
-from kascade.sizing.plan import (
-    EnginePlan,
-    ServingPlan,
-)
 from kascade.sizing.remedies import advised
 from kascade.sizing.shared_tier import give_to_the_pool, more_room, share_of
 from kascade.sizing.template_size import check_template

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from kascade.catalog.instances import INSTANCES, OFFERED_IN, InstanceType
 from kascade.catalog.regions import REGIONS
-from kascade.config.model import InstanceGroupConfig, ServingConfig
+from kascade.config.blocks import InstanceGroupConfig, ServingConfig
 from kascade.errors import ConfigPath, Problem, Remedy, format_path
 
 MAX_TRIES: Final = 60

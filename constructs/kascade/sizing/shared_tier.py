@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kascade.config.model import (
+from kascade.config.blocks import (
     CurvineConfig,
     DirectoryConfig,
     ManagedConfig,
 )
 from kascade.errors import Problem, Remedy
-from kascade.sizing import host, pool
-from kascade.sizing.draft import Draft, Group
-from kascade.sizing.fit import MASTER_CPU_MILLIS
-from kascade.sizing.inputs import EngineInput
-from kascade.sizing.janitor import janitor_plan
-from kascade.sizing.l2 import CLIENT_TIMEOUT_MS, L2Share
-from kascade.sizing.plan import (
+from kascade.plan import (
     ContainerSize,
     CurvineL2Plan,
     CurvinePlan,
@@ -28,6 +22,12 @@ from kascade.sizing.plan import (
     EnginePlan,
     JanitorPlan,
 )
+from kascade.sizing import host, pool
+from kascade.sizing.draft import Draft, Group
+from kascade.sizing.fit import MASTER_CPU_MILLIS
+from kascade.sizing.inputs import EngineInput
+from kascade.sizing.janitor import janitor_plan
+from kascade.sizing.l2 import CLIENT_TIMEOUT_MS, L2Share
 from kascade.sizing.remedies import setting
 from kascade.sizing.shares import curvine_share, directory_share, managed_share
 

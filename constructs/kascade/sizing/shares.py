@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kascade.catalog.instances import InstanceType
-from kascade.config.model import CurvineConfig, DirectoryConfig
+from kascade.config.blocks import CurvineConfig, DirectoryConfig
 from kascade.sizing import host, pool
 from kascade.sizing.l2 import L2Share
 from kascade.sizing.transfer import Limit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kascade.catalog.regions import EKS_REFUSED_ZONES
 from kascade.errors import ConfigPath, Problem
+from kascade.plan import HOME_ZONES
 from kascade.sizing.draft import Draft
-from kascade.sizing.plan import HOME_ZONES
 
 
 def advise_on_surroundings(draft: Draft) -> None:

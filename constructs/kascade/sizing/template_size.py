@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kascade.config.model import CurvineConfig, DirectoryConfig, ModelConfig, ServingConfig
+from kascade.config.blocks import CurvineConfig, DirectoryConfig, ModelConfig, ServingConfig
 from kascade.errors import Problem
 from kascade.units import counted
 

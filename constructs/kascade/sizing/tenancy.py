@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kascade.config.model import ModelConfig
+from kascade.config.blocks import ModelConfig
 from kascade.errors import Problem
-from kascade.sizing.plan import ContainerSize, DoorPlan, EnginePlan, RouterPlan, TenancyPlan
+from kascade.plan import ContainerSize, DoorPlan, EnginePlan, RouterPlan, TenancyPlan
 
 CLIENT_LABEL: Final = "kascade.dev/client"
 """``true`` on a pod of the serving namespace, or on a namespace, admits it to the routers of models

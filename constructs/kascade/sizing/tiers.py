@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kascade.errors import ConfigPath, Problem, Remedy
+from kascade.plan import HOME_ZONES, EngineFigures, EnginePlan, Figure
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.inputs import EngineInput
-from kascade.sizing.plan import HOME_ZONES, EngineFigures, EnginePlan, Figure
 from kascade.sizing.remedies import setting, settings
 from kascade.units import GB, GIB
 

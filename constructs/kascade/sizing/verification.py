@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kascade.sizing.plan import EnginePlan, RouterPlan, VerifyPlan
+from kascade.plan import EnginePlan, RouterPlan, VerifyPlan
 
 PROMPT_TOKENS: Final = 6000
 """Long enough that computing takes visibly longer than loading: with a tiny model on two CPU cores

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from kascade.sizing import host
-from kascade.sizing.inputs import EngineInput
-from kascade.sizing.plan import (
+from kascade.plan import (
     BucketVolumePlan,
     ContainerSize,
     MountedWeights,
 )
+from kascade.sizing import host
+from kascade.sizing.inputs import EngineInput
 from kascade.units import MIB
 
 LOAD_BASE_SECONDS: Final = 600

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import get_args
 
 from kascade.catalog.regions import REGIONS
-from kascade.config.model import SystemGroupConfig
+from kascade.config.blocks import SystemGroupConfig
 from kascade.config.zone_offerings import ZoneOfferings, command
 from kascade.errors import ConfigPath, Problem
+from kascade.plan import HOME_ZONES
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.network import MAX_ZONES
-from kascade.sizing.plan import HOME_ZONES
 
 _FILE: ConfigPath = ("zone_offerings",)
 _ZONES: ConfigPath = ("zones",)

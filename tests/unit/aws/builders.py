@@ -8,7 +8,7 @@ from typing import Any
 
 import aws_cdk as cdk
 
-from kascade.sizing.plan import (
+from kascade.plan import (
     AddonPlan,
     ClusterPlan,
     Figure,

@@ -8,7 +8,7 @@ import pytest
 
 from kascade.catalog.addons import FEATURE_ADDONS, MINIMUM_VERSIONS, OPERATOR_ROLE_PREFIX
 from kascade.errors import KascadeError
-from kascade.sizing.plan import (
+from kascade.plan import (
     AddonPlan,
     FeaturesPlan,
     InferenceAddonPlan,

@@ -11,7 +11,7 @@ from kascade.catalog.karpenter import MIN_HEALTH_AGENT, agent_number
 from kascade.catalog.regions import HEALTH_AGENT_TAG
 from kascade.kube._labels import INSTANCE_GROUP_LABEL
 from kascade.kube._pods import in_group
-from kascade.sizing.plan import AutoscalingPlan, NodePoolPlan
+from kascade.plan import AutoscalingPlan, NodePoolPlan
 from tests.unit.aws.builders import (
     Synthesis,
     make_cluster_plan,

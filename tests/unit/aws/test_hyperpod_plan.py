@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kascade.sizing.plan import SoftwareUpdatesPlan
+from kascade.plan import SoftwareUpdatesPlan
 from tests.unit.aws import builders
 from tests.unit.aws.builders import Synthesis, make_cluster_plan, make_group, make_plan
 

@@ -12,7 +12,7 @@ from aws_cdk import assertions
 from kascade import plan_file
 from kascade.aws import ServingEksCluster
 from kascade.aws._ids import distinct_ids
-from kascade.sizing.plan import ServingPlan, SoftwareUpdatesPlan
+from kascade.plan import ServingPlan, SoftwareUpdatesPlan
 from stacks.network import NetworkStack
 from tests.checkout import ROOT
 from tests.unit.aws.builders import make_cluster_plan, make_group, make_plan, synthesize

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kascade.aws.kyverno import chart_values
-from kascade.sizing.plan import AdmissionPlan, ContainerSize, KyvernoPlan
+from kascade.plan import AdmissionPlan, ContainerSize, KyvernoPlan
 from tests.unit.aws.builders import Synthesis, make_object, make_plan, synthesize
 from tests.unit.aws.test_stacks import needs
 

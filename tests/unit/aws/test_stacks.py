@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kascade.errors import KascadeError
-from kascade.sizing.plan import AddonPlan, BucketAccess
+from kascade.plan import AddonPlan, BucketAccess
 from tests.unit.aws.builders import (
     Synthesis,
     make_cluster_plan,

@@ -9,8 +9,8 @@ import yaml
 
 from kascade import load_config
 from kascade.catalog.images import IMAGES
+from kascade.config.blocks import ImagesConfig
 from kascade.config.generate import reference_text, schema_text
-from kascade.config.model import ImagesConfig
 
 CONFIG = Path(__file__).parents[3] / "config"
 

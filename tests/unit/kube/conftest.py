@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kascade import plan_file
-from kascade.sizing.plan import CurvineL2Plan, CurvinePlan, EnginePlan, ServingPlan
+from kascade.plan import CurvineL2Plan, CurvinePlan, EnginePlan, ServingPlan
 from tests.unit.kube.rendered import Object, everything, render
 
 _CONFIG = Path(__file__).parents[3] / "config"

@@ -10,7 +10,7 @@ import cdk8s
 import yaml
 
 from k8s.charts import build_charts
-from kascade.sizing.plan import ServingPlan
+from kascade.plan import ServingPlan
 
 Object = dict[str, Any]
 

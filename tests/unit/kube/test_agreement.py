@@ -16,7 +16,7 @@ import pytest
 from kascade import KascadeError, ServingPlan, plan_file
 from kascade.kube.agreement import check_agreement, disagreements
 from kascade.kube.engine_program import HEALTH_ARG
-from kascade.sizing.plan import CurvineL2Plan
+from kascade.plan import CurvineL2Plan
 from tests.checkout import CONFIGS
 from tests.unit.kube.rendered import (
     Object,

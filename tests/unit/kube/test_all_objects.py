@@ -15,7 +15,7 @@ import kubernetes_validate
 import pytest
 
 from k8s.charts import build_charts, manifest_app
-from kascade.sizing.plan import ServingPlan
+from kascade.plan import ServingPlan
 from tests.unit.kube.rendered import (
     WORKLOADS,
     Object,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kascade.sizing.plan import CurvineL2Plan, ServingPlan
+from kascade.plan import CurvineL2Plan, ServingPlan
 from tests.unit.kube.rendered import Object, container, everything, find, of_kind, pod
 
 Render = Callable[[ServingPlan], dict[str, list[Object]]]

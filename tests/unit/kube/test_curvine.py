@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kascade.kube.curvine.config import DATA_MOUNT, cluster_config
-from kascade.sizing.plan import CurvinePlan, ServingPlan
+from kascade.plan import CurvinePlan, ServingPlan
 from tests.unit.kube.rendered import (
     Object,
     container,

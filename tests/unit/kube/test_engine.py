@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kascade.sizing.plan import CurvineL2Plan, EnginePlan, ServingPlan
+from kascade.plan import CurvineL2Plan, EnginePlan, ServingPlan
 from tests.unit.kube.rendered import (
     Object,
     container,

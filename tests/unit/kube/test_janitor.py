@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from kascade.kube.janitor import janitor_args
+from kascade.plan import JanitorPlan, NetworkPlan, ServingPlan
 from kascade.programs import program_files
 from kascade.programs.janitor.settings import settings
-from kascade.sizing.plan import JanitorPlan, NetworkPlan, ServingPlan
 from tests.unit.kube.rendered import (
     Object,
     container,

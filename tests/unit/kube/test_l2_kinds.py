@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kascade import plan_file
-from kascade.sizing.plan import DirectoryL2Plan, ManagedL2Plan, ServingPlan
+from kascade.plan import DirectoryL2Plan, ManagedL2Plan, ServingPlan
 from tests.unit.kube.rendered import Object, container, everything, find, of_kind, parsed, pod
 
 SHARED = "/dev/shm"  # noqa: S108 - shared memory

@@ -17,7 +17,7 @@ from kascade.kube.admission import mutation, proof
 from kascade.kube.l2.attachment import attach
 from kascade.kube.lmcache import server_args
 from kascade.kube.vllm import transfer_arg
-from kascade.sizing.plan import AdmissionPlan, EnginePlan, MountedWeights
+from kascade.plan import AdmissionPlan, EnginePlan, MountedWeights
 from tests.unit.kube.rendered import Object, find, matches, of_kind, render
 
 CONFIG = Path(__file__).parents[3] / "config" / "operator.yaml"

@@ -10,7 +10,7 @@ import pytest
 
 from kascade.errors import KascadeError
 from kascade.kube.agents import hyperpod_agents
-from kascade.sizing.plan import ServingPlan
+from kascade.plan import ServingPlan
 from tests.unit.kube.rendered import Object, find, of_kind, pod
 
 Rules = set[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]]

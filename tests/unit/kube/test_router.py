@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kascade.sizing.plan import RouterPlan, ServingPlan
+from kascade.plan import RouterPlan, ServingPlan
 from tests.unit.kube.rendered import (
     Object,
     container,

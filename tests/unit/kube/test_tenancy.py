@@ -8,8 +8,8 @@ import pytest
 
 from kascade.kube.door import nginx_config
 from kascade.kube.limits import LIMITS_MIDDLEWARE
+from kascade.plan import DoorPlan, ServingPlan
 from kascade.programs import program_files
-from kascade.sizing.plan import DoorPlan, ServingPlan
 from tests.unit.kube.conftest import _charts, _plan
 from tests.unit.kube.rendered import (
     Object,

@@ -11,9 +11,9 @@ import kubernetes_validate
 import pytest
 
 from kascade.cli.job import job_from
+from kascade.plan import ServingPlan, VerifyPlan
 from kascade.programs import program_files
 from kascade.programs.verify.command import _parser, settings
-from kascade.sizing.plan import ServingPlan, VerifyPlan
 from tests.unit.kube.rendered import (
     Object,
     container,
@@ -159,7 +159,7 @@ def test_it_reaches_its_engine_and_its_router_and_they_let_it_in(
 def test_the_prompt_is_long_enough_to_pay(
     even: int | None, judged: bool, tokens: int, default_plan: ServingPlan
 ) -> None:
-    from kascade.sizing.plan import Figure
+    from kascade.plan import Figure
     from kascade.sizing.verification import verify_plan
 
     engine = default_plan.engines[0]

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kascade import plan_file
-from kascade.sizing.plan import CurvineL2Plan, EnginePlan, ServingPlan
+from kascade.plan import CurvineL2Plan, EnginePlan, ServingPlan
 from tests.unit.kube.rendered import Object, container, find, of_kind, pod, render
 
 _CONFIG = Path(__file__).parents[3] / "config"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kascade.sizing.plan import Namespaces, ObservabilityPlan
+from kascade.plan import Namespaces, ObservabilityPlan
 
 PLAN = ObservabilityPlan(
     workspace_alias="demo",

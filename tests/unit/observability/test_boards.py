@@ -12,7 +12,7 @@ from kascade.observability import metrics as m
 from kascade.observability.boards import BOARDS, boards
 from kascade.observability.layout import COLUMNS, Board, Row, chart, number, render
 from kascade.observability.promql import rate
-from kascade.sizing.plan import ObservabilityPlan
+from kascade.plan import ObservabilityPlan
 from tests.unit.observability.board_lint import expressions, findings, metric_names
 
 UID = "kascade-kv-cache-tiers"

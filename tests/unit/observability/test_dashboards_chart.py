@@ -4,7 +4,7 @@ import cdk8s
 
 from k8s.dashboards import DashboardsChart
 from kascade.observability.boards import boards
-from kascade.sizing.plan import ObservabilityPlan
+from kascade.plan import ObservabilityPlan
 
 
 def test_each_board_is_one_config_map_with_the_text_that_grafana_gets(

@@ -11,7 +11,7 @@ import yaml
 
 from kascade.observability.boards import boards
 from kascade.observability.scrape import scrape_configuration
-from kascade.sizing.plan import Namespaces, ObservabilityPlan
+from kascade.plan import Namespaces, ObservabilityPlan
 from tests.unit.observability.board_lint import expressions
 
 PROMTOOL = shutil.which("promtool")

@@ -14,7 +14,7 @@ from kascade.observability.cache_rules import UNOPENED, UNREGISTERED
 from kascade.observability.router_rules import WITHOUT_PREFIX
 from kascade.observability.rules import WITHOUT_CACHE, WITHOUT_TOKENS, rule_groups
 from kascade.observability.scrape import scrape_configuration
-from kascade.sizing.plan import Namespaces, ObservabilityPlan
+from kascade.plan import Namespaces, ObservabilityPlan
 from tests.unit.observability.test_scrape import Labels, relabel, target
 
 PROMTOOL = shutil.which("promtool")

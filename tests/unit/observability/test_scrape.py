@@ -10,7 +10,7 @@ import yaml
 
 from kascade.observability.metrics import INVENTORY, Component
 from kascade.observability.scrape import PORTS, scrape_configuration
-from kascade.sizing.plan import Namespaces, ObservabilityPlan
+from kascade.plan import Namespaces, ObservabilityPlan
 
 DATA = Path(__file__).parents[2] / "data" / "metrics"
 Labels = dict[str, str]

@@ -19,7 +19,7 @@ from kascade.aws.network import ServingNetwork
 from kascade.aws.prometheus import ClusterScraper, ManagedPrometheus
 from kascade.observability.boards import boards
 from kascade.observability.scrape import scrape_configuration
-from kascade.sizing.plan import ObservabilityPlan, ServingPlan
+from kascade.plan import ObservabilityPlan, ServingPlan
 from stacks._base import KascadeStack as NetworkHost
 from stacks.observability import ObservabilityStack
 

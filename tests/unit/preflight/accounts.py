@@ -14,8 +14,8 @@ from kascade.catalog.quotas import (
     VOLUME,
     cluster_quota,
 )
+from kascade.plan import ServingPlan
 from kascade.sizing.account import all_addons
-from kascade.sizing.plan import ServingPlan
 from tests.unit.preflight.ordinary import (
     ACCOUNT,
     NOW,

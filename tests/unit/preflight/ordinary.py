@@ -14,8 +14,8 @@ from kascade.catalog.quotas import (
     cluster_quota,
 )
 from kascade.catalog.regions import REGIONS
+from kascade.plan import ServingPlan
 from kascade.sizing.account import all_addons
-from kascade.sizing.plan import ServingPlan
 from tests.unit.preflight.played import Answer, Parameters, Refused
 
 ACCOUNT = "111122223333"

@@ -15,7 +15,7 @@ from kascade import ServingPlan, plan_file
 from kascade.catalog import quotas
 from kascade.catalog.regions import EKS_REFUSED_ZONES, REGIONS
 from kascade.catalog.rights import CREATE_ACTIONS
-from kascade.config.model import SystemGroupConfig
+from kascade.config.blocks import SystemGroupConfig
 from kascade.sizing.account import InstanceNeed, account_needs, all_addons, fill, images_of
 from tools.outputs import Outputs
 

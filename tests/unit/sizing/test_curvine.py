@@ -5,10 +5,10 @@ import math
 import pytest
 
 from kascade.catalog.instances import INSTANCES
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
+from kascade.plan import CurvineL2Plan, ServingPlan
 from kascade.sizing import host, pool
 from kascade.sizing.l2 import L2Share, curvine_workers, room_for_writers
-from kascade.sizing.plan import CurvineL2Plan, ServingPlan
 from kascade.sizing.planner import plan_serving
 from kascade.units import GB, GIB, MIB
 

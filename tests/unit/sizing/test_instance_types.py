@@ -9,7 +9,7 @@ import pytest
 from k8s.charts import build_charts
 from kascade import ServingPlan
 from kascade.catalog.instances import INSTANCES
-from kascade.config.model import ServingConfig
+from kascade.config.blocks import ServingConfig
 from kascade.sizing.instances import in_common
 from kascade.sizing.planner import plan_serving
 

@@ -12,8 +12,8 @@ import yaml
 
 from kascade import InvalidConfigError, ServingPlan, plan_file
 from kascade.catalog.instances import INSTANCES
+from kascade.plan import CurvineL2Plan
 from kascade.sizing.host import daemons
-from kascade.sizing.plan import CurvineL2Plan
 from kascade.units import GIB
 
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ import pytest
 
 from kascade import ServingPlan, plan_file
 from kascade.config.references import KEY_SECRET
-from kascade.sizing.plan import EnginePlan, L2Plan, ManagedL2Plan
+from kascade.plan import EnginePlan, L2Plan, ManagedL2Plan
 from kascade.sizing.tenancy import PROOF_TENANT, STRANGER, TENANT_HEADER, shared_places
 
 FOLDER = Path(__file__).parents[3] / "config"

@@ -17,7 +17,7 @@ from constructs import Construct
 from kascade.aws._logs import log_group, log_writing, streams_of
 from kascade.aws._nag import accept, accept_wildcards
 from kascade.errors import KascadeError
-from kascade.sizing.plan import ClusterPlan, InstanceGroupPlan
+from kascade.plan import ClusterPlan, InstanceGroupPlan
 
 _MAX_BUCKET_NAME: Final = 63
 _NAME_IN_BUCKET: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")

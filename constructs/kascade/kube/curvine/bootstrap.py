@@ -12,7 +12,7 @@ from kascade.kube._pods import HELPER_RESOURCES, NO_PRIVILEGES, ON_SYSTEM_NODES,
 from kascade.kube.curvine._server import CONFIG_MOUNT, config_path, config_volume
 from kascade.kube.curvine.names import CLI, WORKING_DIRECTORY, CurvineNames
 from kascade.kube.l2.guards import MARKER
-from kascade.sizing.plan import CurvinePlan
+from kascade.plan import CurvinePlan
 
 _BACKOFF_LIMIT: Final = 50
 """The kubelet waits up to five minutes between attempts, so this is hours: a master whose volume

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Final, cast
 
 from kascade.kube.curvine.names import CurvineNames
-from kascade.sizing.plan import CurvinePlan, CurvineWorkerPlan
+from kascade.plan import CurvinePlan, CurvineWorkerPlan
 
 META_MOUNT: Final = "/data/meta"
 JOURNAL_MOUNT: Final = "/data/journal"

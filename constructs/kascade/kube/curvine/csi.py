@@ -25,8 +25,8 @@ from kascade.kube._pods import (
 )
 from kascade.kube._rbac import account, add_role, add_service_account, rule
 from kascade.kube.curvine.names import CurvineNames
+from kascade.plan import CurvinePlan
 from kascade.programs import program_files
-from kascade.sizing.plan import CurvinePlan
 
 DRIVER: Final = "curvine"
 """The name the driver registers itself with."""

@@ -31,7 +31,7 @@ from kascade.kube.curvine._server import (
 )
 from kascade.kube.curvine.config import JOURNAL_MOUNT, META_MOUNT, cluster_config
 from kascade.kube.curvine.names import CLUSTER_DOMAIN, WORKING_DIRECTORY, CurvineNames
-from kascade.sizing.plan import CurvinePlan
+from kascade.plan import CurvinePlan
 
 _START_FAILURES: Final = 90
 """Times 10 s: a master replays its journal before it opens the port (value of Curvine's chart)."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kascade.kube._labels import curvine_selector
-from kascade.sizing.plan import CurvinePlan
+from kascade.plan import CurvinePlan
 
 SERVER: Final = "/app/curvine/lib/curvine-server"
 CLI: Final = "/app/curvine/lib/curvine-cli"

@@ -15,7 +15,7 @@ from kascade.kube._policies import (
     scrape_ingress,
 )
 from kascade.kube.curvine.names import CurvineNames
-from kascade.sizing.plan import CurvinePlan, NetworkPlan
+from kascade.plan import CurvinePlan, NetworkPlan
 
 
 class CurvinePolicies(Construct):

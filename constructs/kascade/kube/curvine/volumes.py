@@ -9,7 +9,7 @@ from kascade.kube._objects import Fields, Metadata
 from kascade.kube._volumes import add_static_volume
 from kascade.kube.curvine.csi import DRIVER
 from kascade.kube.curvine.names import CurvineNames
-from kascade.sizing.plan import CurvinePlan, CurvineVolumePlan
+from kascade.plan import CurvinePlan, CurvineVolumePlan
 
 
 class CurvineVolume(Construct):

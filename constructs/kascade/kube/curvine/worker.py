@@ -39,7 +39,7 @@ from kascade.kube.curvine._server import (
 )
 from kascade.kube.curvine.config import DATA_MOUNT, cluster_config
 from kascade.kube.curvine.names import WORKING_DIRECTORY, CurvineNames
-from kascade.sizing.plan import CurvinePlan, CurvineWorkerPlan
+from kascade.plan import CurvinePlan, CurvineWorkerPlan
 
 _NVME: Final = "/host/nvme"
 

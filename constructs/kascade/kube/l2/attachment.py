@@ -18,7 +18,7 @@ from kascade.kube.l2.guards import (
     PROVE_SHARED_MEMORY,
     guard_container,
 )
-from kascade.sizing.plan import (
+from kascade.plan import (
     CurvineL2Plan,
     DirectoryL2Plan,
     EnginePlan,

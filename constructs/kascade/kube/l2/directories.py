@@ -10,7 +10,7 @@ from kascade.kube._labels import labels, selector
 from kascade.kube._objects import Fields, Metadata, add_object, content_hash, pod_template
 from kascade.kube._pods import HELPER_RESOURCES, NO_PRIVILEGES, ON_SYSTEM_NODES, POD_SECURITY
 from kascade.kube.l2.guards import MARKER, PROVE_DIRECTORY
-from kascade.sizing.plan import DirectoriesPlan
+from kascade.plan import DirectoriesPlan
 
 _CLAIM_MOUNT: Final = "/mnt/claim"
 

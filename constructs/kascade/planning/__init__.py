@@ -1,0 +1,1 @@
+"""Drives: reads a configuration, sizes it, applies the rules and builds the plan."""
