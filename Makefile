@@ -26,7 +26,7 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan preflight synth diff deploy status destroy test tests rehearse rehearse-kyverno e2e e2e-long e2e-night janitor-soak demo lint types layers format schema snapshots keep-release floor wheel \
+.PHONY: help plan preflight synth diff deploy status destroy test tests rehearse rehearse-kyverno e2e e2e-long janitor-soak demo lint types layers format schema snapshots keep-release floor wheel \
   controlplane engine-env bench-env pins clean
 
 help: ## print the verbs
@@ -80,13 +80,10 @@ rehearse-kyverno: .venv/dev $(CDK) ## what Kyverno's own engine makes of the pol
 	@$(RUN) -m pytest tests/rehearsal -m kyverno $(ARGS)
 
 e2e: .venv/dev ## two real engines with their caches, the router and Prometheus, from the rendered manifests; and what breaks them
-	@$(MOUNTING) $(RUN) -m pytest tests/e2e -m "not long and not night" $(ARGS)
+	@$(MOUNTING) $(RUN) -m pytest tests/e2e -m "not long" $(ARGS)
 
-e2e-long: .venv/dev ## the same system again, for what mostly waits: the faults that `kascade verify` has to name, a hung disk, a frozen engine
+e2e-long: .venv/dev ## the same system again, for what mostly waits: an idle night, a roll-out under load, the faults that `kascade verify` has to name, a hung disk, a frozen engine
 	@$(MOUNTING) $(RUN) -m pytest tests/e2e -m long $(ARGS)
-
-e2e-night: .venv/dev ## a roll-out under load, an idle night, another key; on an idle machine, and not part of .ci/run
-	@$(MOUNTING) $(RUN) -m pytest tests/e2e -m night $(ARGS)
 
 janitor-soak: .venv/dev ## ten minutes of the janitor beside writers, 100,000 files; ARGS="--minutes 60" for longer
 	@$(RUN) -m tools.janitor_soak $(ARGS)

@@ -51,12 +51,8 @@ _ORDER = (
 """An engine takes most of a minute to start on two cores, so it is killed where all restart next,
 and frozen where nothing comes after it."""
 
-_LONG = ("test_verify", "test_frozen")
-"""Most of them wait, for a restarted cache server or for a deadline: `make e2e-long`."""
-
-_NIGHT = ("test_cache_life", "test_hung", "test_rollout")
-"""Each starts every engine again, beside load: on two busy cores a start takes longer than a test
-may wait. `make e2e-night`, on an idle machine."""
+_LONG = ("test_cache_life", "test_rollout", "test_verify", "test_hung", "test_frozen")
+"""Most of them wait, for a restarted engine or for a deadline: `make e2e-long`."""
 
 _MEASURED = pytest.StashKey[list[Measured]]()
 _SUBSTITUTED = pytest.StashKey[list[str]]()
@@ -90,8 +86,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.e2e)
         if item.path.stem in _LONG:
             item.add_marker(pytest.mark.long)
-        if item.path.stem in _NIGHT:
-            item.add_marker(pytest.mark.night)
     own.sort(key=lambda item: _ORDER.index(item.path.stem))
     items[:] = [*(item for item in items if item not in own), *own]
 

@@ -59,7 +59,9 @@ def test_an_idle_engine_stores_and_what_cannot_be_opened_is_replaced(
 
         stored = {replica: stored_chunks(replica) for replica in (one, other)}
         files = chunk_files(system)
-        ask(system, one.engine_url, prompt("after a night, forgotten", TOKENS))
+        # A prompt of one step: on a CPU each step of a forgotten engine waits for two answers that
+        # do not come.
+        ask(system, one.engine_url, prompt("after a night, forgotten", 600))
         compute_and_store(system, other, prompt("after a night", TOKENS))
         gained = {replica: stored_chunks(replica) - stored[replica] for replica in (one, other)}
         assert gained == {one: 0, other: CHUNKS}

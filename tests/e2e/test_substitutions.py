@@ -36,7 +36,7 @@ EXPECTED = {
         "vllm: PYTHONPATH=/opt/kascade -> PYTHONPATH=/here",
         "vllm: HF_HUB_OFFLINE=1 added",
         "vllm: VLLM_CPU_KVCACHE_SPACE=1 added",
-        "vllm: VLLM_CPU_OMP_THREADS_BIND=0-1 added",
+        "vllm: VLLM_CPU_OMP_THREADS_BIND=nobind added",
         "vllm: OMP_NUM_THREADS=2 added",
     ],
     "tiny-janitor-0": [

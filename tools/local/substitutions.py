@@ -173,13 +173,15 @@ SUBSTITUTIONS: Final = (
     Substitution(
         container="vllm",
         name="device",
+        # Pinned to cores, each engine would begin at the first one: there a starting engine got 2 %
+        # beside one that answers, and took more than five minutes.
         reason="no GPU: L0 is 1 GiB of RAM, computed on the cores that are there, and no compiler "
         "is assumed",
         change=lambda container, place: _with(
             container,
             "--enforce-eager",
             VLLM_CPU_KVCACHE_SPACE="1",
-            VLLM_CPU_OMP_THREADS_BIND=f"0-{place.cores - 1}",
+            VLLM_CPU_OMP_THREADS_BIND="nobind",
             OMP_NUM_THREADS=str(place.cores),
         ),
     ),
