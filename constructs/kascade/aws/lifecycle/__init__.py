@@ -16,6 +16,7 @@ from constructs import Construct
 
 from kascade.aws._logs import log_group, log_writing, streams_of
 from kascade.aws._nag import accept, accept_wildcards
+from kascade.catalog.node_paths import OWN_MOUNT
 from kascade.errors import KascadeError
 from kascade.plan import ClusterPlan, InstanceGroupPlan
 
@@ -34,7 +35,7 @@ _WRITING: Final = (
 
 _KEPT_DAYS: Final = 7
 
-_MOUNT: Final = re.compile(r"(/[^/\x00-\x1f]+)+")
+_MOUNT: Final = re.compile(rf"(?={OWN_MOUNT.pattern}$)(/[^/\x00-\x1f]+)+")
 _SETTINGS: Final = re.compile(r"# >>> settings\n.*?# <<< settings\n", re.DOTALL)
 
 
@@ -57,7 +58,7 @@ def render_script(plan: ClusterPlan | PlainNodes) -> str:
     if not _MOUNT.fullmatch(plan.nvme_mount):
         msg = (
             f"nvme_mount is {plan.nvme_mount!r}; give an absolute path such as /opt/dlami/nvme, "
-            "without a slash at its end"
+            "without a slash at its end, that is none of the operating system's own"
         )
         raise KascadeError(msg)
     wants_cache = any(group.cache_worker for group in plan.groups)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from kascade.catalog.node_paths import OWN_MOUNT
 from kascade.catalog.schedules import SCHEDULE, SCHEDULE_WORDS
 from kascade.config.blocks.values import (
     GROUP_ID,
@@ -27,7 +28,7 @@ from kascade.config.blocks.values import (
 _GROUP_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 """InstanceGroupName of CloudFormation's registry."""
 
-_HOST_PATH = re.compile(rf"(/{PATH_STEP}){{1,6}}")
+_HOST_PATH = re.compile(rf"(?={OWN_MOUNT.pattern}$)(/{PATH_STEP}){{1,6}}")
 
 _ENDPOINT = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}")
 
@@ -228,7 +229,9 @@ class HyperPodConfig(Block):
     nvme_mount: Annotated[
         str,
         matching(
-            _HOST_PATH, "an absolute path such as /opt/dlami/nvme, without a slash at its end"
+            _HOST_PATH,
+            "an absolute path such as /opt/dlami/nvme, without a slash at its end, that is none of "
+            "the operating system's own",
         ),
     ] = Field(
         default="/opt/dlami/nvme",

@@ -26,7 +26,10 @@ _CHART_REPOSITORY = re.compile(
 
 _REGISTRY = re.compile(rf"(?!.*\.\.){SUBDOMAIN}(:[0-9]{{1,5}})?(/[a-z0-9._-]+)*")
 
-_NODE_RELEASE = re.compile(r"[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}-[0-9]{8}")
+_NODE_RELEASE = re.compile(
+    r"[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}-20[2-9][0-9](0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])"
+)
+"""With the day that AWS built it."""
 
 _EKS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
