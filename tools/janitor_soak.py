@@ -35,7 +35,7 @@ import psutil
 
 from kascade.programs.janitor import listing
 from kascade.programs.janitor.report import Report
-from kascade.programs.janitor.settings import Settings
+from kascade.programs.janitor.settings import JanitorSettings
 from kascade.programs.verify.client import UnreachableError, get_text
 from kascade.programs.verify.metrics import Page, parse
 from tools.servers import free_ports
@@ -270,7 +270,7 @@ def soak(folder: Path, load: Load) -> Result:
 
 def _listing_speed(folder: Path) -> float:
     """Files a second of one pass, as a round makes it."""
-    settings = Settings(directory=str(folder), marker=MARKER, high_bytes=2, low_bytes=1)
+    settings = JanitorSettings(directory=str(folder), marker=MARKER, high_bytes=2, low_bytes=1)
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     report = Report()
     begun = time.monotonic()

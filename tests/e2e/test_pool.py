@@ -20,7 +20,7 @@ from kascade.plan import CurvinePlan
 from kascade.programs.mounts.api import Pod
 from kascade.programs.mounts.dead import is_dead
 from kascade.programs.mounts.healer import Healer
-from kascade.programs.mounts.settings import Settings
+from kascade.programs.mounts.settings import MountSettings
 from tests.e2e.pool.mount import Mounted, mounted
 
 
@@ -173,7 +173,7 @@ def test_dead_mounts_are_seen_and_their_pods_evicted(pool: Mounted, tmp_path: Pa
     (pool.path / MARKER).touch()
     pods = tmp_path / "pods"
     cluster = Cluster(u1="engine", u2="janitor", u3="engine-new", u4="other")
-    settings = Settings(
+    settings = MountSettings(
         node="node",
         namespace="test",
         driver_namespace="cache",

@@ -37,7 +37,7 @@ class LoadError(KascadeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shot:
+class Request:
     """One request ready to be sent.
 
     Attributes:
@@ -102,30 +102,33 @@ class Generator:
     scratch: Path
     tenant: str | None = None
 
-    def fire(
+    def send(
         self,
         phase: str,
         urls: Sequence[str],
-        shots: Sequence[Shot],
+        requests: Sequence[Request],
         progress: Callable[[str], None],
     ) -> tuple[Sample, ...]:
-        """Send all shots and return what became of them, in the order they were given.
+        """Send all requests and return what became of them, in the order they were given.
 
         Raises:
             LoadError: aiperf did not run or left no record.
         """
         folder = self.scratch / phase
         folder.mkdir(parents=True)
-        (folder / "shots.jsonl").write_text("".join(_line(shot) for shot in shots))
+        (folder / "requests.jsonl").write_text("".join(_line(request) for request in requests))
         _write_tokenizer(folder / "tokenizer")
         argv = self._argv(folder, urls)
-        last = max(shot.at_seconds or 0.0 for shot in shots)
-        pauses = sum(shot.pause_seconds or 0.0 for shot in shots)
-        limit = last + pauses + self.request_timeout_seconds * _longest_session(shots)
+        last = max(request.at_seconds or 0.0 for request in requests)
+        pauses = sum(request.pause_seconds or 0.0 for request in requests)
+        limit = last + pauses + self.request_timeout_seconds * _longest_session(requests)
         _run(
-            argv, folder, limit + _SLACK_SECONDS, lambda done: progress(_count(phase, done, shots))
+            argv,
+            folder,
+            limit + _SLACK_SECONDS,
+            lambda done: progress(_count(phase, done, requests)),
         )
-        return samples(phase, shots, folder / "out" / "profile_export.jsonl", folder / "log.txt")
+        return samples(phase, requests, folder / "out" / "profile_export.jsonl", folder / "log.txt")
 
     def _argv(self, folder: Path, urls: Sequence[str]) -> list[str]:
         argv = [str(self.program), "profile", "--model", self.model]
@@ -134,7 +137,7 @@ class Generator:
             argv += ["--url", url]
         argv += ["--endpoint-type", "completions", "--streaming"]
         argv += ["--custom-dataset-type", "mooncake_trace", "--fixed-schedule"]
-        argv += ["--input-file", str(folder / "shots.jsonl")]
+        argv += ["--input-file", str(folder / "requests.jsonl")]
         argv += ["--request-timeout-seconds", f"{self.request_timeout_seconds:g}"]
         if self.tenant is not None:
             argv += ["--header", f"{TENANT_HEADER}:{self.tenant}"]
@@ -142,24 +145,24 @@ class Generator:
         return [*argv, "--artifact-dir", str(folder / "out")]
 
 
-def _longest_session(shots: Sequence[Shot]) -> int:
+def _longest_session(requests: Sequence[Request]) -> int:
     counts: dict[str, int] = {}
-    for shot in shots:
-        counts[shot.session] = counts.get(shot.session, 0) + 1
+    for request in requests:
+        counts[request.session] = counts.get(request.session, 0) + 1
     return max(counts.values())
 
 
-def _count(phase: str, done: int, shots: Sequence[Shot]) -> str:
-    return f"{phase}: {done} of {len(shots)} requests answered"
+def _count(phase: str, done: int, requests: Sequence[Request]) -> str:
+    return f"{phase}: {done} of {len(requests)} requests answered"
 
 
-def _line(shot: Shot) -> str:
-    row: dict[str, Any] = {"session_id": shot.session, "payload": dict(shot.payload)}
-    row["output_length"] = shot.payload["max_tokens"]
-    if shot.at_seconds is not None:
-        row["timestamp"] = round(shot.at_seconds * _MS, 3)
+def _line(request: Request) -> str:
+    row: dict[str, Any] = {"session_id": request.session, "payload": dict(request.payload)}
+    row["output_length"] = request.payload["max_tokens"]
+    if request.at_seconds is not None:
+        row["timestamp"] = round(request.at_seconds * _MS, 3)
     else:
-        row["delay"] = round((shot.pause_seconds or 0.0) * _MS, 3)
+        row["delay"] = round((request.pause_seconds or 0.0) * _MS, 3)
     return json.dumps(row) + "\n"
 
 
@@ -221,7 +224,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def samples(phase: str, shots: Sequence[Shot], records: Path, log: Path) -> tuple[Sample, ...]:
+def samples(
+    phase: str, requests: Sequence[Request], records: Path, log: Path
+) -> tuple[Sample, ...]:
     """Read aiperf's records; a request that has none failed.
 
     Raises:
@@ -242,10 +247,12 @@ def samples(phase: str, shots: Sequence[Shot], records: Path, log: Path) -> tupl
     first = min(row["metadata"]["request_start_ns"] for row in counted or found.values())
     turns: dict[str, int] = {}
     result = []
-    for shot in shots:
-        turn = turns.get(shot.session, 0)
-        turns[shot.session] = turn + 1
-        result.append(_sample(phase, shot.session, turn, found.get((shot.session, turn)), first))
+    for request in requests:
+        turn = turns.get(request.session, 0)
+        turns[request.session] = turn + 1
+        result.append(
+            _sample(phase, request.session, turn, found.get((request.session, turn)), first)
+        )
     return tuple(result)
 
 

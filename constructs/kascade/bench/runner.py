@@ -15,8 +15,8 @@ from kascade.bench.load import VERSION, Generator
 from kascade.bench.measures import Cost, Summary, usd_per_million
 from kascade.bench.phases import Phases
 from kascade.bench.result import Result
-from kascade.bench.settings import InvalidBenchError, Settings
-from kascade.bench.system import System, look_at
+from kascade.bench.settings import BenchSettings, InvalidBenchError
+from kascade.bench.system import System, find_system
 from kascade.bench.text import TextSource
 from kascade.bench.trace import Cut, trace_workload
 from kascade.bench.workloads import TRACE, Workload, make
@@ -25,7 +25,7 @@ _ROOM: Final = 0.98
 """Of the model's length, for a trace's prompts: their length in tokens is an estimate."""
 
 
-def run(settings: Settings, scratch: Path, tell: Callable[[str], None]) -> Result:
+def run(settings: BenchSettings, scratch: Path, tell: Callable[[str], None]) -> Result:
     """Measure what was wished for.
 
     Args:
@@ -38,9 +38,9 @@ def run(settings: Settings, scratch: Path, tell: Callable[[str], None]) -> Resul
         LoadError: The load generator failed.
         UnreachableError: Part of the system went away meanwhile.
     """
-    wish = settings.wish
+    options = settings.options
     problems: list[str] = []
-    system = look_at(settings.target, settings.fields, problems.append)
+    system = find_system(settings.target, settings.fields, problems.append)
     if system is None:
         raise InvalidBenchError(tuple(problems))
     workload = _workload(settings, system)
@@ -56,31 +56,31 @@ def run(settings: Settings, scratch: Path, tell: Callable[[str], None]) -> Resul
         settings=settings,
         system=system,
         source=TextSource(
-            seed=wish.shape.seed,
-            salt=wish.salt,
+            seed=options.shape.seed,
+            salt=options.salt,
             characters_per_token=system.characters_per_token,
         ),
         generator=Generator(
             program=settings.generator,
             model=settings.target.model,
-            request_timeout_seconds=wish.request_timeout_seconds,
+            request_timeout_seconds=options.request_timeout_seconds,
             scratch=scratch,
             tenant=settings.target.tenant,
         ),
         tell=tell,
     )
-    tell(f"warm-up: {wish.warmup_requests} requests to each address, not counted")
-    work.warm_up(workload.longest(max(1, wish.warmup_requests)))
-    phases, skipped = work.tiers(workload) if wish.tiers else ([], {})
-    if wish.load:
+    tell(f"warm-up: {options.warmup_requests} requests to each address, not counted")
+    work.warm_up(workload.longest(max(1, options.warmup_requests)))
+    phases, skipped = work.tiers(workload) if options.tiers else ([], {})
+    if options.load:
         phases.append(work.load(workload))
     return Result(
         started=started,
-        measured_on=wish.measured_on,
-        planned_hardware=wish.planned_hardware,
+        measured_on=options.measured_on,
+        planned_hardware=options.planned_hardware,
         config={
-            "file": wish.config.name,
-            "sha256": hashlib.sha256(wish.config.read_bytes()).hexdigest(),
+            "file": options.config.name,
+            "sha256": hashlib.sha256(options.config.read_bytes()).hexdigest(),
         },
         versions={
             **system.versions,
@@ -95,57 +95,58 @@ def run(settings: Settings, scratch: Path, tell: Callable[[str], None]) -> Resul
             "replicas": [replica.name for replica in settings.target.replicas],
             "router": settings.target.router_url is not None,
         },
-        objective=wish.objective,
+        objective=options.objective,
         phases=tuple(phases),
         skipped=skipped,
-        cost=_cost(settings, phases[-1].summary) if wish.load else None,
+        cost=_cost(settings, phases[-1].summary) if options.load else None,
     )
 
 
-def _workload(settings: Settings, system: System) -> Workload:
-    wish = settings.wish
-    if wish.workload != TRACE:
-        return make(wish.workload, wish.shape)
+def _workload(settings: BenchSettings, system: System) -> Workload:
+    options = settings.options
+    if options.workload != TRACE:
+        return make(options.workload, options.shape)
     length = min(system.max_model_len, settings.engine.max_model_len)
     cut = Cut(
-        requests=wish.shape.requests,
-        speed=wish.trace_speed,
+        requests=options.shape.requests,
+        speed=options.trace_speed,
         max_model_len=int(length * _ROOM),
-        max_input_tokens=wish.max_input_tokens,
-        max_output_tokens=wish.max_output_tokens,
+        max_input_tokens=options.max_input_tokens,
+        max_output_tokens=options.max_output_tokens,
     )
     return trace_workload(settings.rows, cut)
 
 
-def _described(settings: Settings, system: System, workload: Workload) -> dict[str, object]:
-    wish = settings.wish
-    shape = dataclasses.asdict(wish.shape)
+def _described(settings: BenchSettings, system: System, workload: Workload) -> dict[str, object]:
+    options = settings.options
+    shape = dataclasses.asdict(options.shape)
     if workload.name == TRACE:
         shape = {"requests": shape["requests"], "seed": shape["seed"], "arrivals": "the trace's"}
-        shape |= {"trace": wish.trace.name if wish.trace else None, "speed": wish.trace_speed}
-        shape |= {"max_input_tokens": wish.max_input_tokens}
-        shape |= {"max_output_tokens": wish.max_output_tokens}
+        shape |= {"trace": options.trace.name if options.trace else None}
+        shape |= {"speed": options.trace_speed}
+        shape |= {"max_input_tokens": options.max_input_tokens}
+        shape |= {"max_output_tokens": options.max_output_tokens}
     return {
         "name": workload.name,
         "digest": workload.digest(),
         "notes": list(workload.notes),
-        "salt": wish.salt,
-        "tier_prompts": wish.tier_prompts,
-        "warmup_requests": wish.warmup_requests,
+        "salt": options.salt,
+        "tier_prompts": options.tier_prompts,
+        "warmup_requests": options.warmup_requests,
         "characters_per_token": system.characters_per_token,
         "request_fields": dict(settings.fields),
-        "request_timeout_seconds": wish.request_timeout_seconds,
+        "request_timeout_seconds": options.request_timeout_seconds,
         **shape,
     }
 
 
-def _cost(settings: Settings, load: Summary) -> Cost:
+def _cost(settings: BenchSettings, load: Summary) -> Cost:
     engine, replicas = settings.engine, len(settings.target.replicas)
     each, whole = engine.figures.usd_per_hour.value, settings.plan.usd_per_hour.value
     hourly = None if each is None else round(each * replicas, 6)
     price = "an unknown price" if each is None else f"{each:g} USD/h"
     caveat = None
-    if not settings.wish.planned_hardware:
+    if not settings.options.planned_hardware:
         caveat = (
             f"the rates were not measured on the plan's {engine.instance_type}, so these are not "
             "what a token costs there"

@@ -33,7 +33,7 @@ _SALT: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
 
 
 class InvalidBenchError(KascadeError):
-    """Settings that cannot be used, with every mistake in them."""
+    """BenchSettings that cannot be used, with every mistake in them."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         count = len(problems)
@@ -42,7 +42,7 @@ class InvalidBenchError(KascadeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class BenchOptions:
     """The command line as it was given.
 
     Attributes:
@@ -76,8 +76,8 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """A wish that can be fulfilled.
+class BenchSettings:
+    """Options that can be fulfilled.
 
     Attributes:
         engine: The target's engine in the plan.
@@ -86,7 +86,7 @@ class Settings:
         rows: The trace's requests, where the workload is one.
     """
 
-    wish: Wish
+    options: BenchOptions
     plan: ServingPlan
     engine: EnginePlan
     target: Target
@@ -95,33 +95,33 @@ class Settings:
     rows: tuple[Row, ...]
 
 
-def check(wish: Wish) -> Settings:
+def check(options: BenchOptions) -> BenchSettings:
     """Check everything that can be known before a system is asked.
 
     Raises:
         InvalidBenchError: With every mistake.
     """
-    problems = list(_numbers(wish))
-    problems += _workload(wish)
-    problems += out_problems(wish.out)
-    plan = _kept(problems, lambda: plan_file(wish.config))
-    target = _kept(problems, lambda: _target(wish.target))
-    generator = _kept(problems, lambda: find_generator(wish.generator))
-    fields = _kept(problems, lambda: _fields(wish.fields))
+    problems = list(_numbers(options))
+    problems += _workload(options)
+    problems += out_problems(options.out)
+    plan = _kept(problems, lambda: plan_file(options.config))
+    target = _kept(problems, lambda: _target(options.target))
+    generator = _kept(problems, lambda: find_generator(options.generator))
+    fields = _kept(problems, lambda: _fields(options.fields))
     rows: tuple[Row, ...] | None = ()
-    if wish.workload == workloads.TRACE and (trace := wish.trace) is not None:
-        rows = _kept(problems, lambda: read_trace(trace, max(1, wish.shape.requests)))
+    if options.workload == workloads.TRACE and (trace := options.trace) is not None:
+        rows = _kept(problems, lambda: read_trace(trace, max(1, options.shape.requests)))
     if importlib.util.find_spec("matplotlib") is None:
         problems.append("the pictures need matplotlib: pip install 'kascade[bench]'")
     engine = None
     if plan is not None and target is not None:
         engine = next((e for e in plan.engines if e.name == target.engine), None)
-        problems += _fit(wish, plan, engine, target)
+        problems += _fit(options, plan, engine, target)
     if problems or not (plan and engine and target and generator):
         raise InvalidBenchError(tuple(problems))
     # A relative program would not be found from another folder.
-    return Settings(
-        wish=replace(wish, out=wish.out.resolve()),
+    return BenchSettings(
+        options=replace(options, out=options.out.resolve()),
         plan=plan,
         engine=engine,
         target=target,
@@ -140,8 +140,8 @@ def _kept(problems: list[str], make: Callable[[], _Made]) -> _Made | None:
         return None
 
 
-def _numbers(wish: Wish) -> Iterator[str]:
-    shape = wish.shape
+def _numbers(options: BenchOptions) -> Iterator[str]:
+    shape = options.shape
     whole: dict[str, tuple[int | None, int, int]] = {
         "--requests": (shape.requests, 1, 1_000_000),
         "--groups": (shape.groups, 1, 100_000),
@@ -149,25 +149,25 @@ def _numbers(wish: Wish) -> Iterator[str]:
         "--prefix-tokens": (shape.prefix_tokens, 1, 10_000_000),
         "--question-tokens": (shape.question_tokens, 1, 10_000_000),
         "--output-tokens": (shape.output_tokens, 1, 1_000_000),
-        "--max-input-tokens": (wish.max_input_tokens, 1, 10_000_000),
-        "--max-output-tokens": (wish.max_output_tokens, 1, 1_000_000),
-        "--tier-prompts": (wish.tier_prompts, 1, 10_000),
-        "--warmup-requests": (wish.warmup_requests, 0, 10_000),
+        "--max-input-tokens": (options.max_input_tokens, 1, 10_000_000),
+        "--max-output-tokens": (options.max_output_tokens, 1, 1_000_000),
+        "--tier-prompts": (options.tier_prompts, 1, 10_000),
+        "--warmup-requests": (options.warmup_requests, 0, 10_000),
     }
     for name, (value, low, high) in whole.items():
         if value is not None and not low <= value <= high:
             yield f"{name} is {value}; it has to be from {low} to {high:,}"
     real: dict[str, tuple[float, float, float]] = {
         "--rate": (shape.rate, 1e-4, 1e5),
-        "--trace-speed": (wish.trace_speed, 1e-4, 1e5),
-        "--request-timeout-seconds": (wish.request_timeout_seconds, 1e-3, 604_800),
+        "--trace-speed": (options.trace_speed, 1e-4, 1e5),
+        "--request-timeout-seconds": (options.request_timeout_seconds, 1e-3, 604_800),
     }
     for name, (number, least, most) in real.items():
         if not least <= number <= most:
             yield f"{name} is {number:g}; it has to be from {least:g} to {most:,.0f}"
     above: dict[str, float | None] = {
-        "--slo-ttft-seconds": wish.objective.ttft_seconds,
-        "--slo-itl-seconds": wish.objective.itl_seconds,
+        "--slo-ttft-seconds": options.objective.ttft_seconds,
+        "--slo-itl-seconds": options.objective.itl_seconds,
     }
     for name, limit in above.items():
         if limit is not None and not (0 < limit < math.inf):
@@ -176,20 +176,20 @@ def _numbers(wish: Wish) -> Iterator[str]:
         yield f"--pause-seconds is {shape.pause_seconds:g}; it has to be 0 or more and finite"
 
 
-def _workload(wish: Wish) -> Iterator[str]:
-    if wish.workload == workloads.TRACE and wish.trace is None:
+def _workload(options: BenchOptions) -> Iterator[str]:
+    if options.workload == workloads.TRACE and options.trace is None:
         yield "--workload trace needs --trace FILE, a Mooncake trace"
-    if wish.workload != workloads.TRACE and wish.trace is not None:
-        yield f"--trace belongs to --workload trace, and the workload is {wish.workload}"
-    if unknown := [tier for tier in wish.tiers if tier not in PHASES]:
+    if options.workload != workloads.TRACE and options.trace is not None:
+        yield f"--trace belongs to --workload trace, and the workload is {options.workload}"
+    if unknown := [tier for tier in options.tiers if tier not in PHASES]:
         names = ", ".join(tier or "an empty name" for tier in dict.fromkeys(unknown))
         yield f"--tiers has {names}; it takes {', '.join(PHASES)}, or none alone"
-    if twice := [tier for tier in PHASES if wish.tiers.count(tier) > 1]:
+    if twice := [tier for tier in PHASES if options.tiers.count(tier) > 1]:
         yield f"--tiers has {', '.join(twice)} more than once; name each tier once"
-    if not wish.tiers and not wish.load:
+    if not options.tiers and not options.load:
         yield "--tiers none and --no-load leave nothing to measure: leave one of them out"
-    if not _SALT.fullmatch(wish.salt):
-        yield f"--salt is {wish.salt!r}; it takes 1 to 32 letters, digits, dots, dashes"
+    if not _SALT.fullmatch(options.salt):
+        yield f"--salt is {options.salt!r}; it takes 1 to 32 letters, digits, dots, dashes"
 
 
 def out_problems(out: Path) -> Iterator[str]:
@@ -234,27 +234,31 @@ def _target(path: Path) -> Target:
     return target
 
 
-def _fit(wish: Wish, plan: ServingPlan, engine: EnginePlan | None, target: Target) -> Iterator[str]:
+def _fit(
+    options: BenchOptions, plan: ServingPlan, engine: EnginePlan | None, target: Target
+) -> Iterator[str]:
     if engine is None:
         names = ", ".join(e.name for e in plan.engines)
-        yield f"--target {wish.target} is of engine {target.engine}; {wish.config} has {names}"
+        yield (
+            f"--target {options.target} is of engine {target.engine}; {options.config} has {names}"
+        )
         return
     if target.chunk_size != engine.lmcache.chunk_size:
         yield (
-            f"--target {wish.target} has chunks of {target.chunk_size} tokens, {wish.config} plans "
-            f"{engine.lmcache.chunk_size}: they are of different systems"
+            f"--target {options.target} has chunks of {target.chunk_size} tokens, "
+            f"{options.config} plans {engine.lmcache.chunk_size}: they are of different systems"
         )
-    if wish.workload == workloads.TRACE:
+    if options.workload == workloads.TRACE:
         return
-    shape = wish.shape
+    shape = options.shape
     longest = shape.prefix_tokens + shape.question_tokens + shape.output_tokens
-    if wish.workload == "multi-turn":
+    if options.workload == "multi-turn":
         longest += (shape.turns - 1) * (shape.question_tokens + shape.output_tokens)
     if longest > engine.max_model_len:
         yield (
-            f"the longest request of {wish.workload} has {longest:,} tokens, {engine.name} takes "
-            f"{engine.max_model_len:,}: lower --prefix-tokens, --question-tokens, --output-tokens "
-            f"or --turns"
+            f"the longest request of {options.workload} has {longest:,} tokens, {engine.name} "
+            f"takes {engine.max_model_len:,}: lower --prefix-tokens, --question-tokens, "
+            "--output-tokens or --turns"
         )
 
 

@@ -138,7 +138,7 @@ class System:
         return f"L0 filled with {count:,} other prompts of {length} tokens, too short for L1"
 
 
-def look_at(
+def find_system(
     target: Target, fields: Mapping[str, Any], report: Callable[[str], None]
 ) -> System | None:
     """Ask a target what it is; report every part that does not answer as it should.

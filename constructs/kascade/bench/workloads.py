@@ -82,7 +82,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Settings of the workloads that are made up here.
+    """BenchSettings of the workloads that are made up here.
 
     Attributes:
         requests: How many in all.

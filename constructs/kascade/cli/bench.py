@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kascade.errors import KascadeError
 
 if TYPE_CHECKING:
-    from kascade.bench.settings import Wish
+    from kascade.bench.settings import BenchOptions
 
 _FAILED: Final = 1
 _INTERRUPTED: Final = 130
@@ -104,16 +104,16 @@ def _bench(arguments: argparse.Namespace) -> int:
             "DIR` measures, `kascade bench --compare A B` compares two runs"
         )
         raise UsageError(msg)
-    return _measure(_wish(arguments))
+    return _measure(_options(arguments))
 
 
-def _wish(given: argparse.Namespace) -> Wish:
+def _options(given: argparse.Namespace) -> BenchOptions:
     from kascade.bench.measures import Objective  # noqa: PLC0415
-    from kascade.bench.settings import Wish  # noqa: PLC0415
+    from kascade.bench.settings import BenchOptions  # noqa: PLC0415
     from kascade.bench.workloads import Shape  # noqa: PLC0415
 
     tiers = tuple(tier.strip() for tier in given.tiers.split(","))
-    return Wish(
+    return BenchOptions(
         config=given.config,
         target=given.target,
         workload=given.workload,
@@ -148,18 +148,18 @@ def _wish(given: argparse.Namespace) -> Wish:
     )
 
 
-def _measure(wish: Wish) -> int:
+def _measure(options: BenchOptions) -> int:
     from kascade.bench.client import UnreachableError  # noqa: PLC0415
     from kascade.bench.load import LoadError  # noqa: PLC0415
     from kascade.bench.report import summary_lines, write_report  # noqa: PLC0415
     from kascade.bench.runner import run  # noqa: PLC0415
     from kascade.bench.settings import check  # noqa: PLC0415
 
-    settings = check(wish)
+    settings = check(options)
     try:
         with (
             _ended_in_order(),
-            _all_or_nothing(settings.wish.out) as folder,
+            _all_or_nothing(settings.options.out) as folder,
             tempfile.TemporaryDirectory(prefix="kascade-bench-") as scratch,
         ):
             result = run(settings, Path(scratch), _teller())
@@ -170,7 +170,7 @@ def _measure(wish: Wish) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted, nothing was written\n")
         return _INTERRUPTED
-    sys.stdout.write("\n".join([*summary_lines(result), f"written to {wish.out}"]) + "\n")
+    sys.stdout.write("\n".join([*summary_lines(result), f"written to {options.out}"]) + "\n")
     return 0 if result.sound else _FAILED
 
 

@@ -1,4 +1,4 @@
-"""Plays aiperf: takes its arguments and shots, sends them one after the other, leaves its records.
+"""Plays aiperf: takes its arguments and requests, sends them in turn, leaves its records.
 
 It keeps no moments and measures roughly; tests/contract runs the real one.
 """
@@ -21,15 +21,15 @@ def main(argv: list[str]) -> int:
     turns: dict[str, int] = {}
     with records.open("w") as out:
         for number, line in enumerate(Path(value["--input-file"]).read_text().splitlines()):
-            shot = json.loads(line)
-            session = shot["session_id"]
+            request = json.loads(line)
+            session = request["session_id"]
             metadata: dict[str, Any] = {
                 "conversation_id": session,
                 "turn_index": turns.get(session, 0),
             }
             turns[session] = turns.get(session, 0) + 1
             headers = dict([value["--header"].split(":")]) if "--header" in value else {}
-            row = send(urls[number % len(urls)], shot["payload"], metadata, headers)
+            row = send(urls[number % len(urls)], request["payload"], metadata, headers)
             out.write(json.dumps(row) + "\n")
     return 0
 

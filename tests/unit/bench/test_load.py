@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from kascade.bench import load
-from kascade.bench.load import OPENER, Generator, LoadError, Sample, Shot, samples
+from kascade.bench.load import OPENER, Generator, LoadError, Request, Sample, samples
 
 PAYLOAD = {"model": "m", "prompt": "p", "max_tokens": 4}
-SHOTS = [
-    Shot(session=OPENER, at_seconds=0.0, pause_seconds=None, payload=PAYLOAD),
-    Shot(session="a", at_seconds=1.0, pause_seconds=None, payload=PAYLOAD),
-    Shot(session="a", at_seconds=None, pause_seconds=0.5, payload=PAYLOAD),
-    Shot(session="b", at_seconds=2.0, pause_seconds=None, payload=PAYLOAD),
+REQUESTS = [
+    Request(session=OPENER, at_seconds=0.0, pause_seconds=None, payload=PAYLOAD),
+    Request(session="a", at_seconds=1.0, pause_seconds=None, payload=PAYLOAD),
+    Request(session="a", at_seconds=None, pause_seconds=0.5, payload=PAYLOAD),
+    Request(session="b", at_seconds=2.0, pause_seconds=None, payload=PAYLOAD),
 ]
 
 
@@ -30,7 +30,7 @@ def generator(tmp_path: Path, script: str) -> Generator:
 def test_one_that_stops_is_quoted(tmp_path: Path) -> None:
     broken = generator(tmp_path, "echo starting; echo no such flag >&2; exit 2")
     with pytest.raises(LoadError) as caught:
-        broken.fire("cold", ["http://127.0.0.1:9"], SHOTS, print)
+        broken.send("cold", ["http://127.0.0.1:9"], REQUESTS, print)
     assert str(caught.value).splitlines() == [
         "the load generator sent nothing; its last words:",
         "  starting",
@@ -46,7 +46,7 @@ def test_one_that_hangs_is_ended_with_all_its_children(
     hanging = generator(tmp_path, f"sleep 600 & echo $! > {tmp_path / 'child'}; wait")
     begin = time.monotonic()
     with pytest.raises(LoadError):
-        hanging.fire("cold", ["http://127.0.0.1:9"], SHOTS, lambda _: None)
+        hanging.send("cold", ["http://127.0.0.1:9"], REQUESTS, lambda _: None)
     assert time.monotonic() - begin < 60
     child = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
     assert not child.exists() or child.read_text().split()[2] == "Z"
@@ -57,13 +57,13 @@ def test_one_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
         program=tmp_path / "none", model="m", request_timeout_seconds=1, scratch=tmp_path / "s"
     )
     with pytest.raises(LoadError, match="none cannot be started: No such file"):
-        missing.fire("cold", ["http://127.0.0.1:9"], SHOTS, print)
+        missing.send("cold", ["http://127.0.0.1:9"], REQUESTS, print)
 
 
 def test_shots_become_lines_with_moments_and_pauses_in_milliseconds(tmp_path: Path) -> None:
     with pytest.raises(LoadError):
-        generator(tmp_path, "exit 0").fire("cold", ["http://127.0.0.1:9"], SHOTS, print)
-    lines = (tmp_path / "scratch" / "cold" / "shots.jsonl").read_text().splitlines()
+        generator(tmp_path, "exit 0").send("cold", ["http://127.0.0.1:9"], REQUESTS, print)
+    lines = (tmp_path / "scratch" / "cold" / "requests.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     assert [(r["session_id"], r.get("timestamp"), r.get("delay")) for r in rows] == [
         (OPENER, 0.0, None),
@@ -96,7 +96,7 @@ def test_records_are_matched_to_shots_and_what_is_missing_failed(tmp_path: Path)
     ]
     records = tmp_path / "records.jsonl"
     records.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = samples("load", SHOTS, records, tmp_path / "log.txt")
+    found = samples("load", REQUESTS, records, tmp_path / "log.txt")
     assert found[1] == Sample(
         phase="load",
         session="a",

@@ -532,7 +532,7 @@ def test_a_dashboard_under_another_uid_is_refused(aws: Aws, run: Run) -> None:
 
 def test_a_missing_property_is_named() -> None:
     with pytest.raises(index.DeployError, match="lacks the property 'WorkspaceId'"):
-        index.Settings.read({})
+        index.DashboardSettings.read({})
 
 
 @pytest.mark.parametrize(
@@ -545,7 +545,7 @@ def test_a_missing_property_is_named() -> None:
     ],
 )
 def test_the_datasource_type_follows_the_version(version: str, kind: str) -> None:
-    settings = index.Settings.read({**PROPERTIES, "GrafanaVersion": version})
+    settings = index.DashboardSettings.read({**PROPERTIES, "GrafanaVersion": version})
     assert settings.datasource["type"] == kind
 
 

@@ -14,7 +14,7 @@ from kascade.observability.metrics import (
     Source,
     exposed_names,
 )
-from kascade.programs.janitor.settings import Settings
+from kascade.programs.janitor.settings import JanitorSettings
 from kascade.programs.janitor.tally import Tally
 
 DATA = Path(__file__).parents[2] / "data" / "metrics"
@@ -70,7 +70,7 @@ def test_listed_name_stands_in_its_list(metric: Metric) -> None:
 
 
 def test_the_janitors_page_is_the_one_it_writes_today() -> None:
-    settings = Settings(directory="/d", marker=".m", high_bytes=2, low_bytes=1)
+    settings = JanitorSettings(directory="/d", marker=".m", high_bytes=2, low_bytes=1)
     assert (DATA / "janitor.txt").read_text() == Tally(settings=settings).page()
 
 

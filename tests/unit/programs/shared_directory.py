@@ -11,14 +11,14 @@ from pathlib import Path
 from kascade.programs.janitor.listing import KEPT
 from kascade.programs.janitor.report import Order, Report
 from kascade.programs.janitor.round import Round
-from kascade.programs.janitor.settings import Settings
+from kascade.programs.janitor.settings import JanitorSettings
 
 MARKER = ".kascade-volume"
 FRESH = 600
 OLD = 10_000
 
 
-def settings(directory: Path, **changes: object) -> Settings:
+def settings(directory: Path, **changes: object) -> JanitorSettings:
     given: dict[str, object] = {
         "directory": str(directory),
         "marker": MARKER,
@@ -29,7 +29,7 @@ def settings(directory: Path, **changes: object) -> Settings:
         "namespace": "serving",
         "selector": "app=engine",
     }
-    return Settings(**given | changes)  # type: ignore[arg-type]
+    return JanitorSettings(**given | changes)  # type: ignore[arg-type]
 
 
 def age(path: Path, seconds: float) -> Path:

@@ -20,7 +20,7 @@ from kascade.programs.janitor import watcher as watcher_module
 from kascade.programs.janitor.process import RoundProcess
 from kascade.programs.janitor.report import Order, Report
 from kascade.programs.janitor.server import serve
-from kascade.programs.janitor.settings import Settings
+from kascade.programs.janitor.settings import JanitorSettings
 from kascade.programs.janitor.watcher import Watcher
 from kascade.programs.verify.client import UnreachableError, get_text
 from kascade.programs.verify.metrics import parse
@@ -166,7 +166,7 @@ class Told:
     stuck = False
     seconds = 0.0
 
-    def __init__(self, _: Settings, __: object, order: Order) -> None:
+    def __init__(self, _: JanitorSettings, __: object, order: Order) -> None:
         self.orders.append(order)
         self.report = replace(self.reports.pop(0), done=True)
 

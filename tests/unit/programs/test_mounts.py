@@ -16,7 +16,7 @@ from kascade.programs.mounts import dead
 from kascade.programs.mounts import healer as program
 from kascade.programs.mounts.api import Api, NoAnswerError
 from kascade.programs.mounts.healer import ASKING, Healer
-from kascade.programs.mounts.settings import Settings
+from kascade.programs.mounts.settings import MountSettings
 
 KUBELET = "/var/lib/kubelet/pods"
 
@@ -89,7 +89,7 @@ class Node:
         self.table = folder / "mountinfo"
         self.table.write_text("")
         monkeypatch.setattr(program, "_MOUNTS", self.table)
-        settings = Settings(
+        settings = MountSettings(
             node="node-1",
             namespace="test",
             driver_namespace="test-cache",

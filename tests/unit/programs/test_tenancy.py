@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kascade.programs.tenancy import SettingsError, TenantSalt
-from kascade.programs.tenancy.settings import HEADER, LARGEST_BODY, TENANTS, Settings
+from kascade.programs.tenancy.settings import HEADER, LARGEST_BODY, TENANTS, TenancySettings
 
 Message = dict[str, Any]
 
@@ -261,4 +261,4 @@ def test_no_websocket_is_opened(salted: Connection, engine: Engine) -> None:
 )
 def test_it_does_not_start_without_sense(environment: dict[str, str], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        Settings.read(environment)
+        TenancySettings.read(environment)

@@ -14,7 +14,7 @@ from kascade.programs.verify.checks import verify
 from kascade.programs.verify.command import main
 from kascade.programs.verify.discover import replicas_of
 from kascade.programs.verify.facts import observe
-from kascade.programs.verify.proof import Settings, UnusableError
+from kascade.programs.verify.proof import UnusableError, VerifyOptions
 from kascade.programs.verify.report import FAILED, OPEN, Report
 from tests.unit.programs.fakes import FakeReplica, FakeServer, FakeSystem
 
@@ -26,7 +26,7 @@ def run(system: FakeSystem, **settings: object) -> Report:
     given = {"seed": 1, "prompt_tokens": 2000, "ttft_ratio": None, "store_seconds": 0.3}
     return verify(
         system.target,
-        Settings(**(given | settings)),  # type: ignore[arg-type]
+        VerifyOptions(**(given | settings)),  # type: ignore[arg-type]
         look=None,
         say=lambda _: None,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from kascade.programs.verify.checks import verify
 from kascade.programs.verify.command import _parser, read_target
-from kascade.programs.verify.proof import Settings, UnusableError
+from kascade.programs.verify.proof import UnusableError, VerifyOptions
 from kascade.programs.verify.report import FAILED, Report
 from kascade.programs.verify.target import Target
 from tests.unit.programs.fakes import FakeSystem
@@ -29,7 +29,7 @@ def run(system: FakeSystem, **changes: str | None) -> Report:
     asked: dict[str, str | None] = {"tenant": "kascade-proof", "stranger": "kascade-stranger"}
     return verify(
         replace(system.target, **(asked | changes)),  # type: ignore[arg-type]
-        Settings(seed=1, prompt_tokens=2000, ttft_ratio=None, store_seconds=0.3),
+        VerifyOptions(seed=1, prompt_tokens=2000, ttft_ratio=None, store_seconds=0.3),
         look=None,
         say=lambda _: None,
     )

@@ -71,7 +71,7 @@ class Context(Protocol):
 
 
 @dataclass(frozen=True)
-class Settings:
+class DashboardSettings:
     """The custom resource's properties."""
 
     workspace_id: str
@@ -87,7 +87,7 @@ class Settings:
     key: str
 
     @classmethod
-    def read(cls, properties: Mapping[str, Any]) -> Settings:
+    def read(cls, properties: Mapping[str, Any]) -> DashboardSettings:
         """Take them from an event.
 
         Raises:
@@ -313,7 +313,7 @@ class Deployer:
         Raises:
             DeployError: It failed.
         """
-        settings = Settings.read(event["ResourceProperties"])
+        settings = DashboardSettings.read(event["ResourceProperties"])
         remaining = context.get_remaining_time_in_millis() / 1000
         deadline = Deadline(max(0.0, remaining - RESERVE_SECONDS), self._sleep)
         try:
@@ -332,7 +332,12 @@ class Deployer:
             raise DeployError(message) from None
 
     def _deploy(
-        self, settings: Settings, deadline: Deadline, request: str, *, old_datasource: str | None
+        self,
+        settings: DashboardSettings,
+        deadline: Deadline,
+        request: str,
+        *,
+        old_datasource: str | None,
     ) -> dict[str, Any]:
         dashboards = self._read_dashboards(settings, deadline)
         account = self._service_account(settings, deadline)
@@ -354,7 +359,7 @@ class Deployer:
             },
         }
 
-    def _remove(self, settings: Settings, deadline: Deadline, request: str) -> None:
+    def _remove(self, settings: DashboardSettings, deadline: Deadline, request: str) -> None:
         try:
             account = self._service_account(settings, deadline)
         except self._grafana.exceptions.ResourceNotFoundException:
@@ -369,7 +374,7 @@ class Deployer:
                 workspaceId=settings.workspace_id, serviceAccountId=account
             )
 
-    def _read_dashboards(self, settings: Settings, deadline: Deadline) -> dict[str, Any]:
+    def _read_dashboards(self, settings: DashboardSettings, deadline: Deadline) -> dict[str, Any]:
         def read() -> bytes:
             found = self._s3.get_object(Bucket=settings.bucket, Key=settings.key)
             content: bytes = found["Body"].read()
@@ -386,7 +391,7 @@ class Deployer:
                 raise DeployError(message)
         return dashboards
 
-    def _service_account(self, settings: Settings, deadline: Deadline) -> str:
+    def _service_account(self, settings: DashboardSettings, deadline: Deadline) -> str:
         """Find or create the service account; its id."""
 
         def find() -> str | None:
@@ -415,7 +420,7 @@ class Deployer:
 
     @contextmanager
     def _session(
-        self, settings: Settings, account: str, deadline: Deadline, request: str
+        self, settings: DashboardSettings, account: str, deadline: Deadline, request: str
     ) -> Iterator[Grafana]:
         endpoint = _ENDPOINT.fullmatch(settings.endpoint)
         if endpoint is None or endpoint["id"] != settings.workspace_id:

@@ -12,7 +12,7 @@ from .process import ROUND_FLAG
 from .report import Order, Report
 from .round import one_round
 from .server import serve
-from .settings import Settings, settings
+from .settings import JanitorSettings, settings
 from .watcher import Watcher
 
 _STEP_SECONDS: Final = 0.1
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     return _watch(settings(arguments), arguments)
 
 
-def _watch(read: Settings, arguments: Sequence[str]) -> int:
+def _watch(read: JanitorSettings, arguments: Sequence[str]) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -45,7 +45,7 @@ def _watch(read: Settings, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _round(read: Settings) -> int:
+def _round(read: JanitorSettings) -> int:
     order = Order.read(sys.stdin.buffer.readline())
     # A watcher that is gone reads no more: the next line ends this process.
     _say(one_round(read, order, _say))

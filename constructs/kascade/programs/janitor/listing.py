@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .report import Report
-from .settings import Settings
+from .settings import JanitorSettings
 
 KEPT: Final = 20_000
 """Oldest files that one pass remembers, about 7 MB with names as LMCache makes them. What does not
@@ -27,7 +27,7 @@ class Pace:
     deletion may keep it busy for long.
     """
 
-    def __init__(self, settings: Settings, say: Callable[[], None]) -> None:
+    def __init__(self, settings: JanitorSettings, say: Callable[[], None]) -> None:
         """Begin.
 
         Args:
@@ -106,7 +106,7 @@ class Listing:
 
 def list_directory(  # noqa: PLR0913 - three of them optional
     directory: int,
-    settings: Settings,
+    settings: JanitorSettings,
     *,
     report: Report,
     pace: Pace,

@@ -11,7 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
-from .settings import Settings
+from .settings import JanitorSettings
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT_SECONDS: Final = 10
@@ -29,7 +29,7 @@ class UnknownPodsError(Exception):
     """The API server did not say which pods there are."""
 
 
-def living_pods(settings: Settings) -> frozenset[str]:
+def living_pods(settings: JanitorSettings) -> frozenset[str]:
     """Return the names of the pods that may have a directory of their own.
 
     Raises:
@@ -57,7 +57,7 @@ def living_pods(settings: Settings) -> frozenset[str]:
     return frozenset(names)
 
 
-def _base(settings: Settings) -> str:
+def _base(settings: JanitorSettings) -> str:
     if settings.api_url:
         return settings.api_url
     host = os.environ["KUBERNETES_SERVICE_HOST"]
@@ -66,7 +66,7 @@ def _base(settings: Settings) -> str:
     return f"https://{host}:{os.environ['KUBERNETES_SERVICE_PORT']}"
 
 
-def _opener(settings: Settings) -> urllib.request.OpenerDirector:
+def _opener(settings: JanitorSettings) -> urllib.request.OpenerDirector:
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if not settings.api_url:
         trust = ssl.create_default_context(cafile=ACCOUNT / "ca.crt")
@@ -74,7 +74,7 @@ def _opener(settings: Settings) -> urllib.request.OpenerDirector:
     return urllib.request.build_opener(*handlers)
 
 
-def _request(settings: Settings, following: str) -> urllib.request.Request:
+def _request(settings: JanitorSettings, following: str) -> urllib.request.Request:
     query = {"labelSelector": settings.selector, "fieldSelector": _ALIVE, "limit": f"{_PAGE}"}
     if following:
         query["continue"] = following

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from .report import Order, Report
-from .settings import Settings
+from .settings import JanitorSettings
 
 ROUND_FLAG: Final = "--as-a-round"
 """First argument of the process that does the work."""
@@ -30,7 +30,7 @@ class RoundProcess:
             process in an uninterruptible system call does not end before that call does.
     """
 
-    def __init__(self, settings: Settings, arguments: Sequence[str], order: Order) -> None:
+    def __init__(self, settings: JanitorSettings, arguments: Sequence[str], order: Order) -> None:
         """Start it.
 
         Args:

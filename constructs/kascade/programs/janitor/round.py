@@ -15,7 +15,7 @@ from .mount import WrongDirectoryError, open_directory
 from .pods import UnknownPodsError, living_pods
 from .probing import Prober
 from .report import Order, Report
-from .settings import Settings
+from .settings import JanitorSettings
 from .wholeness import Wholeness
 
 MOST_PASSES: Final = 50
@@ -39,7 +39,7 @@ class Round:
     def __init__(  # noqa: PLR0913 - two of them optional
         self,
         directory: int,
-        settings: Settings,
+        settings: JanitorSettings,
         order: Order,
         *,
         living: Living,
@@ -179,7 +179,7 @@ class Round:
                 keep_directory(self._directory, f"{prefix}{pod}", "made", report=self.report)
 
 
-def one_round(settings: Settings, order: Order, say: Callable[[Report], None]) -> Report:
+def one_round(settings: JanitorSettings, order: Order, say: Callable[[Report], None]) -> Report:
     """Do a round, and say in the report what kept it from being one."""
     refused = Report(done=True)
     try:

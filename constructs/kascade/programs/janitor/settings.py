@@ -13,7 +13,7 @@ def _setting(text: str, default: Any = MISSING) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class JanitorSettings:
     """Every flag; a name with ``_`` is one with ``-`` on the command line."""
 
     directory: str = _setting("the shared directory")
@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     """Return a parser with one flag for each setting."""
     made = argparse.ArgumentParser(prog="janitor", description=__doc__, allow_abbrev=False)
     kinds = {"str": str, "int": int, "float": float}
-    for one in fields(Settings):
+    for one in fields(JanitorSettings):
         required = one.default is MISSING
         made.add_argument(
             f"--{one.name.replace('_', '-')}",
@@ -59,14 +59,14 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def settings(arguments: Sequence[str]) -> Settings:
+def settings(arguments: Sequence[str]) -> JanitorSettings:
     """Read the command line.
 
     Raises:
         SystemExit: It is wrong; what is wrong has been printed.
     """
     read = parser()
-    found = Settings(**vars(read.parse_args(arguments)))
+    found = JanitorSettings(**vars(read.parse_args(arguments)))
     if not 0 <= found.low_bytes < found.high_bytes:
         read.error(f"--low-bytes={found.low_bytes} is not below --high-bytes={found.high_bytes}")
     if not found.temp_prefix or not found.suffix or not found.marker:

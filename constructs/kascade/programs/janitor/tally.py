@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .report import ERRORS, KEEPING, REASONS, Report
-from .settings import Settings
+from .settings import JanitorSettings
 
 RESULTS: Final = ("success", "failed", "stuck")
 """How a round may end: as it should, with a mount that is not there or does not answer properly,
@@ -29,7 +29,7 @@ class Tally:
         beat: When the watcher last went round; the clock that never jumps.
     """
 
-    settings: Settings
+    settings: JanitorSettings
     last: Report = field(default_factory=Report)
     rounds: dict[str, int] = field(default_factory=lambda: _zeros(RESULTS))
     deleted_files: dict[str, int] = field(default_factory=lambda: _zeros(REASONS))

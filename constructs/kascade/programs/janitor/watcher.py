@@ -9,7 +9,7 @@ from typing import Final
 
 from .process import RoundProcess
 from .report import Order, Report
-from .settings import Settings
+from .settings import JanitorSettings
 from .tally import Tally
 
 MOST_SUSPECTS: Final = 5000
@@ -27,7 +27,7 @@ class Watcher:
         running: The round that runs or is stuck.
     """
 
-    def __init__(self, settings: Settings, arguments: Sequence[str]) -> None:
+    def __init__(self, settings: JanitorSettings, arguments: Sequence[str]) -> None:
         """Prepare the first round; ``step`` starts it.
 
         Args:

@@ -10,7 +10,7 @@ from typing import Final
 
 from .api import Api, NoAnswerError, Pod
 from .dead import is_dead, pods_that_mount
-from .settings import Settings
+from .settings import MountSettings
 
 ASKING: Final = "starting"
 """File by which a starting driver asks; it waits until the file is gone."""
@@ -28,7 +28,7 @@ class Healer:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: MountSettings,
         api: Api,
         *,
         dead: Callable[[str], bool] = is_dead,

@@ -13,7 +13,7 @@ def _setting(text: str, default: Any = MISSING) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class MountSettings:
     """Every flag; a name with ``_`` is one with ``-`` on the command line."""
 
     node: str = _setting("name of this node")
@@ -27,14 +27,14 @@ class Settings:
     api_url: str = _setting("Kubernetes API; the cluster's own unless given", "")
 
 
-def settings(arguments: Sequence[str]) -> Settings:
+def settings(arguments: Sequence[str]) -> MountSettings:
     """Read the command line.
 
     Raises:
         SystemExit: It is wrong; what is wrong has been printed.
     """
     made = argparse.ArgumentParser(prog="mounts", description=__doc__, allow_abbrev=False)
-    for one in fields(Settings):
+    for one in fields(MountSettings):
         required = one.default is MISSING
         made.add_argument(
             f"--{one.name.replace('_', '-')}",
@@ -43,4 +43,4 @@ def settings(arguments: Sequence[str]) -> Settings:
             required=required,
             default=None if required else one.default,
         )
-    return Settings(**vars(made.parse_args(arguments)))
+    return MountSettings(**vars(made.parse_args(arguments)))

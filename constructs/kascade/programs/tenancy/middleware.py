@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final
 
 from .paths import OPEN, SALTED
-from .settings import Settings
+from .settings import TenancySettings
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -50,7 +50,7 @@ class TenantSalt:
             SettingsError: The environment does not say whom to serve, so vLLM does not start.
         """
         self._app = app
-        self._settings = Settings.read(os.environ)
+        self._settings = TenancySettings.read(os.environ)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""

@@ -20,7 +20,7 @@ class SettingsError(ValueError):
 
 
 @dataclass(frozen=True)
-class Settings:
+class TenancySettings:
     """Whom an engine serves.
 
     Attributes:
@@ -41,7 +41,7 @@ class Settings:
         return tenant
 
     @classmethod
-    def read(cls, environment: Mapping[str, str]) -> Settings:
+    def read(cls, environment: Mapping[str, str]) -> TenancySettings:
         """Read them.
 
         Raises:

@@ -12,7 +12,7 @@ from .diagnosis import diagnose
 from .facts import Facts
 from .metrics import parse
 from .prompt import whole_chunks
-from .proof import Proof, Settings
+from .proof import Proof, VerifyOptions
 from .reading import EXTERNAL_HITS, LOCAL_HITS, PROMPT_TOKENS, Look, Reading, Seen, delta
 from .report import FAILED, OK, OPEN, Check, Diagnosis, Report
 from .strangers import judge_strangers
@@ -30,7 +30,7 @@ UNKNOWN_PREFIXES: Final = "vllm_router_prefix_routing_decisions_total"
 
 
 def verify(
-    target: Target, settings: Settings, *, look: Look | None, say: Callable[[str], None]
+    target: Target, settings: VerifyOptions, *, look: Look | None, say: Callable[[str], None]
 ) -> Report:
     """Prove that each replica answers from what its neighbour computed.
 
@@ -70,7 +70,7 @@ def verify(
     )
 
 
-def judge(reading: Reading, settings: Settings) -> Iterator[Check]:
+def judge(reading: Reading, settings: VerifyOptions) -> Iterator[Check]:
     """Judge one reading.
 
     Args:

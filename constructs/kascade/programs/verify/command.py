@@ -14,7 +14,7 @@ from .checks import verify
 from .client import UnreachableError
 from .directory import look_below
 from .discover import replicas_of
-from .proof import FEWEST_REPLICAS, Settings, UnusableError
+from .proof import FEWEST_REPLICAS, UnusableError, VerifyOptions
 from .reading import Look
 from .report import EXIT_UNUSABLE
 from .target import Target
@@ -22,7 +22,7 @@ from .target import Target
 EXIT_INTERRUPTED: Final = 130
 """128 and the number of SIGINT, as shells write it."""
 
-_DEFAULTS: Final = Settings(seed=0)
+_DEFAULTS: Final = VerifyOptions(seed=0)
 _SEED_BITS: Final = 31
 
 
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
-def show(target: Target, chosen: Settings, *, look: Look | None) -> int:
+def show(target: Target, chosen: VerifyOptions, *, look: Look | None) -> int:
     """Verify one engine and print the report.
 
     Args:
@@ -116,7 +116,7 @@ def settings(
     tokens: int = _DEFAULTS.prompt_tokens,
     ttft_ratio: float | None = _DEFAULTS.ttft_ratio,
     router_policy: str | None = None,
-) -> Settings:
+) -> VerifyOptions:
     """Read those arguments.
 
     Args:
@@ -128,7 +128,7 @@ def settings(
     seed = secrets.randbits(_SEED_BITS) if arguments.seed is None else arguments.seed
     if arguments.ttft_ratio is not None:
         ttft_ratio = arguments.ttft_ratio if arguments.ttft_ratio > 0 else None
-    return Settings(
+    return VerifyOptions(
         seed=seed,
         prompt_tokens=arguments.tokens or tokens,
         ttft_ratio=ttft_ratio,

@@ -29,7 +29,7 @@ class UnusableError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class VerifyOptions:
     """How to verify.
 
     Attributes:
@@ -56,7 +56,12 @@ class Proof:
     """The requests of one run, in order."""
 
     def __init__(
-        self, target: Target, settings: Settings, *, look: Look | None, say: Callable[[str], None]
+        self,
+        target: Target,
+        settings: VerifyOptions,
+        *,
+        look: Look | None,
+        say: Callable[[str], None],
     ) -> None:
         """Begin a run.
 
