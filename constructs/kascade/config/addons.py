@@ -22,6 +22,7 @@ def check_addons(config: ServingConfig) -> Iterator[Problem]:
     if region != config.region:
         yield Problem(
             path=path,
+            code="workspace-region",
             message=f"the workspace is in {region} and the deployment in {config.region}; the "
             "add-on writes to a workspace of its own region, so name one there",
             also_reads=(("region",),),
@@ -29,6 +30,7 @@ def check_addons(config: ServingConfig) -> Iterator[Problem]:
     if config.account is not None and account != config.account:
         yield Problem(
             path=path,
+            code="workspace-account",
             message=f"the workspace is of account {account} and the deployment of "
             f"{config.account}; the add-on's role reaches its own account, so name one there",
             also_reads=(("account",),),

@@ -22,6 +22,7 @@ def check_autoscaling(config: ServingConfig) -> Iterator[Problem]:
     if config.hyperpod.node_recovery != "Automatic":
         yield Problem(
             path=("hyperpod", "node_recovery"),
+            code="karpenter-node-recovery",
             message=f"got {config.hyperpod.node_recovery}; with autoscaling HyperPod has to "
             "replace instances itself. Use Automatic",
             also_reads=(_MODE,),
@@ -29,6 +30,7 @@ def check_autoscaling(config: ServingConfig) -> Iterator[Problem]:
     if config.cache.l2.kind == "curvine":
         yield Problem(
             path=("cache", "l2", "kind"),
+            code="karpenter-and-curvine",
             message="got curvine, which keeps blocks on the NVMe of instances that Karpenter takes "
             "away; use directory, managed or none, or leave hyperpod.autoscaling out",
             also_reads=(_MODE,),
@@ -41,6 +43,7 @@ def check_autoscaling(config: ServingConfig) -> Iterator[Problem]:
     ):
         yield Problem(
             path=("images", "health_agent"),
+            code="karpenter-health-agent",
             message=f"{agent} is older than {MIN_HEALTH_AGENT}, the first that autoscaling works "
             "with; take a newer one, or leave hyperpod.autoscaling out",
             also_reads=(_MODE,),
@@ -53,6 +56,7 @@ def _group(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
     if group.zone is None:
         yield Problem(
             path=(*path, "zone"),
+            code="karpenter-zone",
             message=f"{group.name!r} names none, and Karpenter wants all instances of a group in "
             "one; give it one of `zones`, and a group of its own for each further zone",
             also_reads=(_MODE, path),
@@ -60,6 +64,7 @@ def _group(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
     if group.count == 0:
         yield Problem(
             path=(*path, "count"),
+            code="karpenter-no-instances",
             message="got 0, which with autoscaling is the most that Karpenter may add; give the "
             "largest number that you want to pay for, or take the group out",
             also_reads=(_MODE,),
@@ -67,6 +72,7 @@ def _group(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
     if group.capacity.kind == "training_plan":
         yield Problem(
             path=(*path, "capacity"),
+            code="karpenter-training-plan",
             message="got training_plan, whose instances are reserved and paid for whether they "
             "run or not; use on_demand or spot, or leave hyperpod.autoscaling out",
             also_reads=(_MODE,),
@@ -74,6 +80,7 @@ def _group(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
     if group.min_count is not None:
         yield Problem(
             path=(*path, "min_count"),
+            code="karpenter-min-count",
             message=f"got {group.min_count}, but with autoscaling every group begins empty; leave "
             "it out",
             also_reads=(_MODE,),
@@ -81,6 +88,7 @@ def _group(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
     if group.deep_health_checks:
         yield Problem(
             path=(*path, "deep_health_checks"),
+            code="karpenter-deep-checks",
             message=f"got {', '.join(group.deep_health_checks)}; they take an hour or more, in "
             "which Karpenter adds further instances for the pods that wait. Leave them out",
             also_reads=(_MODE,),
@@ -92,6 +100,7 @@ def _group(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
         if any(f".{domain}".endswith(f".{own}") for own in OWN_LABELS):
             yield Problem(
                 path=(*path, *inside),
+                code="karpenter-own-key",
                 message=f"{inside[0]} of {domain} are Karpenter's own; use another domain",
                 also_reads=(_MODE,),
             )

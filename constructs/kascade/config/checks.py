@@ -118,6 +118,7 @@ def _twice(names: Sequence[str], path: ConfigPath, field: str, what: str) -> Ite
             place = (*path, index, field) if field else (*path, index)
             yield Problem(
                 path=place,
+                code="duplicate",
                 message=f"the {what} {name!r} stands twice (also at "
                 f"{format_path((*path, first[name]))}); "
                 "give each its own",
@@ -147,6 +148,7 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
     if config.name in _RESERVED_NAMES or config.name.startswith("kube-"):
         yield Problem(
             path=("name",),
+            code="reserved-name",
             message=f"{config.name!r} is the name of a namespace that belongs to Kubernetes, "
             "HyperPod or an add-on; the deployment's own namespace is named after it, so choose "
             "another",
@@ -155,6 +157,7 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
         if model.name in _RESERVED_MODEL_NAMES or model.name.endswith(_RESERVED_MODEL_ENDINGS):
             yield Problem(
                 path=("models", index, "name"),
+                code="reserved-name",
                 message=f"{model.name!r} would collide with objects of another model or a policy; "
                 f"choose a name that does not end with {', '.join(_RESERVED_MODEL_ENDINGS)}",
             )
@@ -165,6 +168,7 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
         if model.instance_group is None and len(set(groups)) > 1:
             yield Problem(
                 path=path,
+                code="group-open",
                 message=f"there are several groups, so say which one runs {model.name!r}: "
                 f"{', '.join(groups)}",
                 also_reads=reads,
@@ -172,6 +176,7 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
         elif model.instance_group is not None and model.instance_group not in groups:
             yield Problem(
                 path=path,
+                code="unknown-group",
                 message=f"there is no group {model.instance_group!r}; the groups are "
                 f"{', '.join(groups)}",
                 also_reads=reads,
@@ -192,6 +197,7 @@ def _group_keys(config: ServingConfig) -> Iterator[Problem]:
             if owner is not None:
                 yield Problem(
                     path=(*place, *inside),
+                    code="reserved-key",
                     message=f"{inside[0]} of {owner} are set by Kubernetes or HyperPod, and "
                     "placement relies on them; use a prefix of your own",
                 )
@@ -205,6 +211,7 @@ def _tags(config: ServingConfig) -> Iterator[Problem]:
         if other != key:
             yield Problem(
                 path=("tags", key),
+                code="tag-case",
                 message=f"{key!r} and {other!r} differ in case alone, and IAM takes them for one "
                 "key; keep one of them",
             )
@@ -216,6 +223,7 @@ def _places(config: ServingConfig) -> Iterator[Problem]:
     if region is not None and len(config.name) > longest:
         yield Problem(
             path=("name",),
+            code="name-too-long",
             message=f"{config.name!r} has {len(config.name)} characters; in {config.region} at "
             f"most {longest} fit the name of the lifecycle script's bucket",
             also_reads=(("region",),),
@@ -223,6 +231,7 @@ def _places(config: ServingConfig) -> Iterator[Problem]:
     if region is None:
         yield Problem(
             path=("region",),
+            code="unknown-region",
             message=f"{config.region!r} is no region where HyperPod offers these instance types; "
             f"allowed: {', '.join(sorted(REGIONS))}.{_near(config.region, REGIONS)}",
         )
@@ -231,6 +240,7 @@ def _places(config: ServingConfig) -> Iterator[Problem]:
             if zone not in region.zones:
                 yield Problem(
                     path=("zones", index),
+                    code="unknown-zone",
                     message=f"{zone!r} is no zone of {region.name}; its zones are "
                     f"{', '.join(region.zones)}",
                     also_reads=(("region",),),
@@ -239,6 +249,7 @@ def _places(config: ServingConfig) -> Iterator[Problem]:
         if group.zone is not None and group.zone not in config.zones:
             yield Problem(
                 path=("instance_groups", index, "zone"),
+                code="zone-of-a-group",
                 message=f"{group.zone!r} is not among this deployment's zones "
                 f"({', '.join(config.zones)}); add it to `zones` or choose one of them",
                 also_reads=(("zones",),),
@@ -254,6 +265,7 @@ def _instance_types(config: ServingConfig) -> Iterator[Problem]:
             hint = _near(given if given.startswith("ml.") else f"ml.{given}", INSTANCES)
             yield Problem(
                 path=(*path, place) if group.instance_types else path,
+                code="unknown-instance-type",
                 message=f"{given!r} is not in the catalog of HyperPod GPU types, which are "
                 f"written with the prefix ml., such as ml.g6e.4xlarge.{hint}",
             )
@@ -265,6 +277,7 @@ def _models(config: ServingConfig) -> Iterator[Problem]:
         if facts is None and model.config_json is None:
             yield Problem(
                 path=("models", index, "model"),
+                code="unknown-model",
                 message=f"{model.model!r} is not in the catalog.{_near(model.model, MODELS)} For "
                 "any other model give its Hugging Face config.json in `config_json`",
             )
@@ -273,6 +286,7 @@ def _models(config: ServingConfig) -> Iterator[Problem]:
         elif facts is not None and facts.gated and model.huggingface_token_secret is None:
             yield Problem(
                 path=("models", index, "huggingface_token_secret"),
+                code="gated-model",
                 message=f"{model.model} is gated on Hugging Face; name the Secret (key `token`) "
                 "that holds your access token",
                 also_reads=(("models", index, "model"),),
@@ -288,6 +302,7 @@ def _operated(config: ServingConfig) -> Iterator[Problem]:
         elif model.operator != OperatorConfig():
             yield Problem(
                 path=(*path, "operator"),
+                code="unread",
                 message=f"nothing reads it while {model.name} is in mode {model.mode}; leave it "
                 "out or set mode: operator",
                 also_reads=((*path, "mode"),),
@@ -302,6 +317,7 @@ def _operator_takes(
     if model.tenancy.kind != "shared":
         yield Problem(
             path=(*path, "tenancy"),
+            code="operator-tenancy",
             message=f"got {model.tenancy.kind}; who asks through the operator's router has no door "
             "that names its tenant. Leave it out or choose mode: deployment",
             also_reads=mode,
@@ -309,6 +325,7 @@ def _operator_takes(
     if config.cache.l2.kind == "managed":
         yield Problem(
             path=mode[0],
+            code="operator-managed-l2",
             message="the operator's pods get no directory of their host, which cache.l2 managed "
             "needs; choose mode: deployment or cache.l2 curvine or directory",
             also_reads=(("cache", "l2"),),
@@ -316,6 +333,7 @@ def _operator_takes(
     if config.region in REGIONS and config.region not in OPERATOR_REGIONS:
         yield Problem(
             path=mode[0],
+            code="operator-region",
             message=f"HyperPod's inference operator has no image in {config.region}; it has one in "
             f"{', '.join(OPERATOR_REGIONS)}. Choose one of them or mode: deployment",
             also_reads=(("region",),),
@@ -323,6 +341,7 @@ def _operator_takes(
     if len(model.name) + len(config.name) > MAX_NAME_AND_NAMESPACE:
         yield Problem(
             path=(*path, "name"),
+            code="operator-name-too-long",
             message=f"{model.name!r} and the deployment's name {config.name!r} have "
             f"{len(model.name) + len(config.name)} characters; in mode operator at most "
             f"{MAX_NAME_AND_NAMESPACE} fit the name of the operator's routing Service",
@@ -331,6 +350,7 @@ def _operator_takes(
     if model.weights.kind == "claim" and model.weights.path is not None:
         yield Problem(
             path=(*path, "weights", "path"),
+            code="operator-claim-path",
             message="the operator mounts a claim as a whole; leave it out and give a claim that "
             "holds this model alone, or choose mode: deployment",
             also_reads=mode,
@@ -338,6 +358,7 @@ def _operator_takes(
     if "/" not in model.model:
         yield Problem(
             path=(*path, "model"),
+            code="operator-model-id",
             message=f"{model.model!r} has no organisation; the operator takes ids such as "
             "Qwen/Qwen2-7B-Instruct only. Name it so, or choose mode: deployment",
             also_reads=mode,
@@ -350,12 +371,14 @@ def _operator_takes(
         )
         yield Problem(
             path=(*path, "operator", missing),
+            code="operator-certificate-pair",
             message=f"{given} is given without it, and the operator takes both or neither; add it",
             also_reads=((*path, "operator", given), *mode),
         )
     if own.certificate_arn is not None and own.certificate_output is not None:
         yield Problem(
             path=(*path, "operator", "certificate_output"),
+            code="operator-certificate-output",
             message="the operator makes no certificate where you bring one (certificate_arn), so "
             "it leaves none anywhere; leave one of the two out",
             also_reads=((*path, "operator", "certificate_arn"), *mode),
@@ -369,6 +392,7 @@ def _not_from_the_hub(index: int, model: ModelConfig) -> Iterator[Problem]:
     if model.revision is not None:
         yield Problem(
             path=("models", index, "revision"),
+            code="unread",
             message=f"nothing reads it with weights of kind {model.weights.kind}; leave it out and "
             f"name the revision in weights.{where}",
             also_reads=reads,
@@ -376,6 +400,7 @@ def _not_from_the_hub(index: int, model: ModelConfig) -> Iterator[Problem]:
     if model.huggingface_token_secret is not None:
         yield Problem(
             path=("models", index, "huggingface_token_secret"),
+            code="unread",
             message=f"nothing is downloaded with weights of kind {model.weights.kind}; leave it "
             "out, so that no pod holds a token it does not need",
             also_reads=reads,
@@ -391,6 +416,7 @@ def _tenants(config: ServingConfig) -> Iterator[Problem]:
             if tenant.startswith(RESERVED_TENANT_PREFIX):
                 yield Problem(
                     path=(*path, place),
+                    code="reserved-tenant",
                     message=f"{tenant!r} begins with {RESERVED_TENANT_PREFIX}, which is kept for "
                     "tenants of Kascade's own; choose another name",
                 )
@@ -401,6 +427,7 @@ def _tenants(config: ServingConfig) -> Iterator[Problem]:
             if config.models[other].name != model.name:
                 yield Problem(
                     path=path if model.tenants else ("models", index, "name"),
+                    code="same-object-name",
                     message=f"{name!r} would name objects of both models[{other}] and "
                     f"models[{index}]; rename one of the models or the tenant",
                     also_reads=(("models", other),),
@@ -415,6 +442,7 @@ def _combined_name(model: ModelConfig, index: int, place: int) -> Iterator[Probl
     if len(name) > MAX_MODEL_NAME:
         yield Problem(
             path=path,
+            code="tenant-name-too-long",
             message=f"{name!r} has {len(name)} characters; objects are named after model and "
             f"tenant together, so use at most {MAX_MODEL_NAME}",
             also_reads=reads,
@@ -422,6 +450,7 @@ def _combined_name(model: ModelConfig, index: int, place: int) -> Iterator[Probl
     if name.endswith(_RESERVED_MODEL_ENDINGS) or name in _RESERVED_MODEL_NAMES:
         yield Problem(
             path=path,
+            code="reserved-name",
             message=f"{name!r}, of model and tenant, would collide with objects of another model; "
             f"choose a tenant that does not end with {', '.join(_RESERVED_MODEL_ENDINGS)} there",
             also_reads=reads,
@@ -437,6 +466,7 @@ def _unsealed_tenants(config: ServingConfig) -> Iterator[Problem]:
         if model.tenancy.kind != "shared":
             yield Problem(
                 path=("cache", "l2", "integrity"),
+                code="tenants-unencrypted",
                 message=f"got none, but {model.name} has tenants that are {model.tenancy.kind}, "
                 "and every engine of a node can read all of HyperPod's shared memory; use aesgcm",
                 also_reads=(("models", index, "tenancy"),),
@@ -448,6 +478,7 @@ def _versions(config: ServingConfig) -> Iterator[Problem]:
     if config.kubernetes.version not in KUBERNETES_VERSIONS:
         yield Problem(
             path=("kubernetes", "version"),
+            code="kubernetes-version",
             message=f"got {config.kubernetes.version!r}; HyperPod documents "
             f"{', '.join(KUBERNETES_VERSIONS)}",
         )
@@ -455,6 +486,7 @@ def _versions(config: ServingConfig) -> Iterator[Problem]:
     if release is not None and release.rpartition(".")[0] != config.kubernetes.version:
         yield Problem(
             path=("kubernetes", "system_group", "release_version"),
+            code="node-image-version",
             message=f"got {release!r}, a node image of another Kubernetes version than "
             f"{config.kubernetes.version!r}; give one of that version, or leave the field out for "
             "the newest",
@@ -467,12 +499,14 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
     if percentage is not None and percentage < MIN_TIERED_PERCENTAGE:
         yield Problem(
             path=("hyperpod", "tiered_storage_percentage"),
+            code="tiered-storage-percentage",
             message=f"got {percentage}; HyperPod takes {MIN_TIERED_PERCENTAGE} to 100. Leave the "
             "field out to switch the managed tier off",
         )
     if config.cache.l2.kind == "managed" and percentage is None:
         yield Problem(
             path=("hyperpod", "tiered_storage_percentage"),
+            code="managed-l2-percentage",
             message="cache.l2 is managed, which is kept in the RAM that this field lends; give "
             f"{MIN_TIERED_PERCENTAGE} to 100, or choose another kind of L2",
             also_reads=(("cache", "l2"),),
@@ -482,6 +516,7 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
     if cache.chunk_size % cache.block_size:
         yield Problem(
             path=("cache", "chunk_size"),
+            code="chunk-of-blocks",
             message=f"got {cache.chunk_size}; it must be a multiple of the block size "
             f"({cache.block_size}), or vLLM refuses to start",
             also_reads=(("cache", "block_size"),),
@@ -493,6 +528,7 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
         change = f"low_water to {lower}" if lower >= 0.1 else "high_water to 0.9"  # noqa: PLR2004
         yield Problem(
             path=("cache", "l2", "janitor", "low_water"),
+            code="water-marks",
             message=f"got {janitor.low_water}, which is not {MIN_WATER_GAP} or more below "
             f"high_water ({janitor.high_water}): the janitor deletes from the one down to the "
             f"other. Set cache.l2.janitor.{change}",
@@ -501,6 +537,7 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
     if config.router.strategy == "kvaware":
         yield Problem(
             path=("router", "strategy"),
+            code="router-strategy",
             message="kvaware needs the address of every engine on its command line, which a "
             "Deployment cannot promise; choose prefixaware, session or roundrobin",
         )
@@ -509,6 +546,7 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
     ):
         yield Problem(
             path=("kubernetes", "kyverno"),
+            code="unread",
             message="nothing reads it without a model in mode operator; leave it out",
             also_reads=(("models",),),
         )
@@ -519,6 +557,7 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
         higher = higher if most > system.max_count else ""
         yield Problem(
             path=("cache", "l2", "masters"),
+            code="masters-on-system-nodes",
             message=f"got {cache.l2.masters}, each on a system node of its own, but there are "
             f"{system.count}. Set kubernetes.system_group.count to {cache.l2.masters}{higher}",
             also_reads=(("kubernetes", "system_group", "count"),),
@@ -526,6 +565,7 @@ def _settings(config: ServingConfig) -> Iterator[Problem]:
     if system.max_count < system.count:
         yield Problem(
             path=("kubernetes", "system_group", "max_count"),
+            code="system-max-count",
             message=f"got {system.max_count}, less than the "
             f"{counted(system.count, 'node')} at the start. Set "
             f"kubernetes.system_group.max_count to {system.count}",

@@ -66,6 +66,7 @@ def check_existing(config: ServingConfig) -> Iterator[Problem]:
     if eks is not None and vpc is None:
         yield Problem(
             path=_EKS,
+            code="eks-without-vpc",
             message="an EKS cluster that is there stands in a VPC that is there; name it and its "
             "subnets in network.existing",
             also_reads=(_VPC,),
@@ -73,6 +74,7 @@ def check_existing(config: ServingConfig) -> Iterator[Problem]:
     if hyperpod is not None and eks is None:
         yield Problem(
             path=_HYPERPOD,
+            code="hyperpod-without-eks",
             message="a HyperPod cluster that is there stands on an EKS cluster that is there; name "
             "it in kubernetes.existing",
             also_reads=(_EKS,),
@@ -103,6 +105,7 @@ def _of_the_vpc(config: ServingConfig, vpc: ExistingVpcConfig) -> Iterator[Probl
         if len(subnets) != zones and (subnets or field == "private_subnets"):
             yield Problem(
                 path=path,
+                code="subnets-of-zones",
                 message=f"there are {len(subnets)} for {counted(zones, 'zone')} "
                 f"({', '.join(config.zones)}); give one for each, in their order",
                 also_reads=(("zones",),),
@@ -111,6 +114,7 @@ def _of_the_vpc(config: ServingConfig, vpc: ExistingVpcConfig) -> Iterator[Probl
     if vpc.collector_subnets and not config.observability.enabled:
         yield Problem(
             path=(*_VPC, "collector_subnets"),
+            code="unread",
             message="nothing reads them while observability.enabled is false; leave them out",
             also_reads=(("observability", "enabled"),),
         )
@@ -126,12 +130,14 @@ def _of_subnets(
         if not _LARGEST_SUBNET <= network.prefixlen <= _SMALLEST_SUBNET:
             yield Problem(
                 path=(*path, index, "cidr"),
+                code="subnet-size",
                 message=f"{subnet.cidr} is a /{network.prefixlen}; a subnet of AWS is "
                 f"/{_LARGEST_SUBNET} to /{_SMALLEST_SUBNET}, so look its range up",
             )
         elif not any(network.subnet_of(whole) for whole in ranges):
             yield Problem(
                 path=(*path, index, "cidr"),
+                code="subnet-outside",
                 message=f"{subnet.cidr} is not in {' or '.join(cidrs)}; give in network.vpc_cidr "
                 "the range of the VPC, and any further ones in network.existing.further_cidrs",
                 also_reads=(("network", "vpc_cidr"), (*_VPC, "further_cidrs")),
@@ -153,11 +159,13 @@ def _twice(vpc: ExistingVpcConfig) -> Iterator[Problem]:
             if other.id == subnet.id:
                 yield Problem(
                     path=(*path, "id"),
+                    code="duplicate",
                     message=f"{subnet.id} stands twice; each zone and purpose takes its own",
                 )
             elif ipaddress.IPv4Network(other.cidr).overlaps(ipaddress.IPv4Network(subnet.cidr)):
                 yield Problem(
                     path=(*path, "cidr"),
+                    code="overlap",
                     message=f"{subnet.cidr} overlaps {other.cidr} of {other.id}, and subnets of a "
                     "VPC never do; look both up",
                 )
@@ -181,6 +189,7 @@ def _of_addons(eks: ExistingEksConfig) -> Iterator[Problem]:
             meant = " or ".join(near)
             yield Problem(
                 path=(*_EKS, "addons", index),
+                code="addon-name",
                 message=f"got {name}, which nothing here asks for and which is near {meant}; "
                 f"write {meant}, or leave it out",
             )
@@ -195,6 +204,7 @@ def _of_hyperpod(config: ServingConfig, arn: str) -> Iterator[Problem]:
         if given != wanted:
             yield Problem(
                 path=(*_HYPERPOD, "cluster_arn"),
+                code="cluster-elsewhere",
                 message=f"the cluster is in {field} {given} and the deployment in {wanted}; make "
                 "them one",
                 also_reads=((field,),),
@@ -225,6 +235,7 @@ def _unread_by_hyperpod(config: ServingConfig) -> Iterator[Problem]:
 def _unread(path: ConfigPath, reason: str, existing: ConfigPath) -> Problem:
     return Problem(
         path=path,
+        code="unread",
         message=f"nothing reads it with {'.'.join(map(str, existing))}: {reason}; leave it out",
         also_reads=(existing,),
     )

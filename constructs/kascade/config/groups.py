@@ -38,12 +38,18 @@ def _names(config: ServingConfig) -> Iterator[Problem]:
         path: ConfigPath = ("instance_groups", index, "name")
         message = name_error(group.name)
         if message is not None and not there:
-            yield Problem(path=path, message=message, also_reads=(("hyperpod", "existing"),))
+            yield Problem(
+                path=path,
+                code="not-a-short-name",
+                message=message,
+                also_reads=(("hyperpod", "existing"),),
+            )
         # Objects of Kubernetes are named after it, in lower case.
         other = first.setdefault(group.name.lower(), group.name)
         if other != group.name:
             yield Problem(
                 path=path,
+                code="group-name-case",
                 message=f"{group.name!r} and {other!r} differ in case alone, and objects of "
                 "Kubernetes are named after them in lower case; serve on one of the two",
             )
@@ -53,6 +59,7 @@ def _types(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
     if group.instance_type is None and not group.instance_types:
         yield Problem(
             path=(*path, "instance_type"),
+            code="missing-field",
             message="this field is required: HyperPod instance type, such as ml.g6e.4xlarge. For "
             "a choice of several give instance_types instead",
             also_reads=((*path, "instance_types"),),
@@ -60,6 +67,7 @@ def _types(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
     elif group.instance_type is not None and group.instance_types:
         yield Problem(
             path=(*path, "instance_types"),
+            code="type-and-types",
             message="instance_type is given, too, and HyperPod takes one of the two; put that type "
             "at the head of the list, or leave the list out",
             also_reads=((*path, "instance_type"),),
@@ -69,6 +77,7 @@ def _types(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
         if name in seen:
             yield Problem(
                 path=(*path, "instance_types", place),
+                code="duplicate",
                 message=f"{name} stands twice; the order is a preference, so name each type once",
             )
         seen.add(name)
@@ -88,6 +97,7 @@ def _several_types(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Pro
         if (instance.gpu.name, instance.gpus) != (first.gpu.name, first.gpus):
             yield Problem(
                 path=(*path, "instance_types", place),
+                code="types-with-other-gpus",
                 message=f"{name} has {instance.gpus} x {instance.gpu.name} and {first.name} has "
                 f"{first.gpus} x {first.gpu.name}; an engine is sized once for the whole list, so "
                 "list types with the same GPUs, or make a second group",
@@ -98,6 +108,7 @@ def _counts(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
     if group.min_count is not None and group.min_count > group.count:
         yield Problem(
             path=(*path, "min_count"),
+            code="min-count",
             message=f"got {group.min_count}, more than the "
             f"{counted(group.count, 'instance')} of the group. Set "
             f"{format_path((*path, 'min_count'))} to {group.count}, or set "
@@ -112,6 +123,7 @@ def _adapters(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]
     if group.efa != "none" and without:
         yield Problem(
             path=(*path, "efa"),
+            code="efa-of-a-type",
             message=f"got {group.efa}, but {_listed(without)} no Elastic Fabric Adapter; leave "
             "it out, or choose sizes that have one, such as ml.g6e.8xlarge",
             also_reads=((*path, group.types_field),),
@@ -122,6 +134,7 @@ def _checked_nodes(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Pro
     if group.deep_health_checks and group.taints:
         yield Problem(
             path=(*path, "taints"),
+            code="deep-checks-and-taints",
             message="HyperPod's deep health checks run as pods that tolerate no taint of yours, "
             "so the nodes would never pass them; leave out taints or deep_health_checks",
             also_reads=((*path, "deep_health_checks"),),
@@ -133,6 +146,7 @@ def _reserved(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]
     if group.capacity.kind == "training_plan" and others:
         yield Problem(
             path=(*path, "capacity"),
+            code="training-plan-type",
             message=f"got training_plan, and a plan reserves no {' or '.join(others)}, but "
             f"{', '.join(RESERVABLE_TYPES)}; use on_demand or spot, or one of these types",
             also_reads=((*path, group.types_field),),
@@ -154,6 +168,7 @@ def _regions_of(
             place = (*path, field, "arn") if field == "capacity" else (*path, field)
             yield Problem(
                 path=place,
+                code="region-of-an-arn",
                 message=f"it is of {region}, and the deployment in {config.region}; "
                 f"{format_path(place[2:])} must be of the same region",
                 also_reads=(("region",),),
@@ -170,6 +185,7 @@ def _read_by_the_operator(config: ServingConfig, index: int, path: ConfigPath) -
     if len(group.instance_types) > 1 and theirs:
         yield Problem(
             path=(*path, "instance_types"),
+            code="operator-instance-types",
             message=f"models[{theirs[0]}] is in mode operator, whose endpoints name one instance "
             "type; give instance_type, or choose mode: deployment",
             also_reads=(("models", theirs[0], "mode"), ("models", theirs[0], "instance_group")),
@@ -181,6 +197,7 @@ def _shared(config: ServingConfig) -> Iterator[Problem]:
     if updates is not None and None not in {updates.batch_count, updates.batch_percentage}:
         yield Problem(
             path=("hyperpod", "software_updates", "batch_percentage"),
+            code="batch-count-and-percentage",
             message="batch_count is given, too, and HyperPod takes one of the two; leave one out",
             also_reads=(("hyperpod", "software_updates", "batch_count"),),
         )
@@ -189,6 +206,7 @@ def _shared(config: ServingConfig) -> Iterator[Problem]:
         if name in alarms[:place]:
             yield Problem(
                 path=("hyperpod", "software_updates", "rollback_alarms", place),
+                code="duplicate",
                 message=f"{name!r} stands twice; name each alarm once",
             )
     groups = config.hyperpod.security_group_ids
@@ -196,6 +214,7 @@ def _shared(config: ServingConfig) -> Iterator[Problem]:
         if name in groups[:place]:
             yield Problem(
                 path=("hyperpod", "security_group_ids", place),
+                code="duplicate",
                 message=f"{name} stands twice; name each security group once",
             )
 

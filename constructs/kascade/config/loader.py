@@ -90,7 +90,7 @@ def read_config(path: Path) -> LoadedConfig:
         text = read_text(path, "configuration file")
         raw, lines, doubles = parse_yaml(text)
     except UnreadableError as error:
-        problem = Problem(path=(), message=str(error), line=error.line)
+        problem = Problem(path=(), code="unreadable-file", message=str(error), line=error.line)
         return LoadedConfig(
             source=source,
             config=None,
@@ -151,7 +151,9 @@ def read_lock(path: Path) -> Lock:
         line = getattr(error, "line", None)
         place = "" if line is None else f"line {line}: "
         message = f"this is no lock of a deployment: {place}{error}. Restore it from the repository"
-        raise InvalidConfigError(str(path), [Problem(path=(), message=message)]) from None
+        raise InvalidConfigError(
+            str(path), [Problem(path=(), code="lock-file", message=message)]
+        ) from None
 
 
 def _read_lock_problems(config: ServingConfig, path: Path) -> list[Problem]:
@@ -197,7 +199,7 @@ def _read_model_files(
                 raise UnreadableError(msg)
             facts[model.name] = facts_from_hf_config(model.model, content)
         except (UnreadableError, ValueError) as error:
-            problems.append(Problem(path=path, message=str(error)))
+            problems.append(Problem(path=path, code="config-json", message=str(error)))
     return facts, problems
 
 
@@ -219,4 +221,6 @@ def _read_zone_offerings(
         )
         return parse_zone_offerings(content, source=name, region=config.region), []
     except (UnreadableError, ValueError) as error:
-        return None, [Problem(path=("zone_offerings",), message=str(error))]
+        return None, [
+            Problem(path=("zone_offerings",), code="zone-offerings-file", message=str(error))
+        ]

@@ -30,6 +30,7 @@ def check_ranges(config: ServingConfig) -> Iterator[Problem]:
         # Its default would be taken for a range of this VPC, and one of its own be missing.
         yield Problem(
             path=_FIRST,
+            code="first-range-missing",
             message=f"there is none beside network.existing.further_cidrs, and {network.vpc_cidr} "
             "would be taken for a range of the VPC; give one of its ranges, /16 to /20, here and "
             "the others there",
@@ -48,6 +49,7 @@ def _overlaps(cidrs: tuple[str, ...]) -> Iterator[Problem]:
             if mine.overlaps(other):
                 yield Problem(
                     path=(*_FURTHER, place - 1),
+                    code="overlap",
                     message=f"{mine} overlaps {other}, and ranges of a VPC never do; look both "
                     "up, and give each once",
                     also_reads=(_FIRST,),
@@ -64,6 +66,7 @@ def _of_services(cidrs: tuple[str, ...]) -> Iterator[Problem]:
     if not free:
         yield Problem(
             path=_FURTHER,
+            code="service-ranges",
             message=f"with network.vpc_cidr they overlap both {' and '.join(SERVICE_RANGES)}, and "
             "EKS takes a cluster's service addresses from one of these; make the cluster yourself, "
             "with a range of its own, and name it in kubernetes.existing",

@@ -26,6 +26,7 @@ def check_references(config: ServingConfig) -> Iterator[Problem]:
         if secret is not None and secret.startswith(KEY_SECRET):
             yield Problem(
                 path=(*path, "huggingface_token_secret"),
+                code="token-secret-name",
                 message=f"{secret!r} is a name of the keys that seal cached blocks; put the token "
                 "into a Secret of another name",
             )
@@ -33,6 +34,7 @@ def check_references(config: ServingConfig) -> Iterator[Problem]:
         if endpoint is not None and endpoints.setdefault(endpoint, index) != index:
             yield Problem(
                 path=(*path, "operator", "endpoint_name"),
+                code="duplicate-endpoint",
                 message=f"{endpoint!r} is the endpoint of models[{endpoints[endpoint]}], too; give "
                 "each its own",
                 also_reads=(("models", endpoints[endpoint]),),
@@ -46,6 +48,7 @@ def _claim(config: ServingConfig, model: ModelConfig, path: ConfigPath) -> Itera
     if l2.claim == weights.name:
         yield Problem(
             path=(*path, "weights", "name"),
+            code="claim-of-l2",
             message=f"{weights.name!r} is the claim of L2, too, so whoever mounts the "
             "weights could read every model's cached blocks; make a second claim, of the same "
             "file system if you like",
@@ -62,6 +65,7 @@ def _arns(config: ServingConfig, model: ModelConfig, path: ConfigPath) -> Iterat
         if region not in {None, config.region}:
             yield Problem(
                 path=place,
+                code="region-of-an-arn",
                 message=f"it is of {region}, and the deployment in {config.region}; "
                 f"{format_path(place[-1:])} must be of the same region",
                 also_reads=(("region",),),

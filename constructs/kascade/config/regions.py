@@ -19,6 +19,7 @@ def check_regions(config: ServingConfig) -> Iterator[Problem]:
         there = ", ".join(name for name in REGIONS if name not in WITHOUT_MANAGED_GRAFANA)
         yield Problem(
             path=("observability",),
+            code="no-managed-grafana",
             message=f"{config.region} has no Managed Grafana, which shows the metrics; set "
             f"observability.enabled: false, or choose a region that has it: {there}",
             also_reads=(("region",),),

@@ -20,6 +20,7 @@ from kascade.config.blocks.values import (
     NoSwitch,
     Usd,
     Whole,
+    WrongValueError,
     matching,
     name_error,
 )
@@ -50,7 +51,7 @@ def group_name(value: str) -> str:
     """Whatever HyperPod takes; only a group that is there may have more than a short name."""
     if not _GROUP_NAME.fullmatch(value):
         msg = f"{name_error(value)}; HyperPod itself takes 63 letters, digits and inner hyphens"
-        raise ValueError(msg)
+        raise WrongValueError("not-a-group-name", msg)
     return value
 
 

@@ -67,6 +67,18 @@ _NOT_INTERNET = (
 """Private, shared, local, multicast and reserved addresses (RFC 6890)."""
 
 
+class WrongValueError(ValueError):
+    """A value that is not of its kind.
+
+    Attributes:
+        code: The mistake's stable name, as in :class:`kascade.errors.Problem`.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def name_error(value: str, limit: int = MAX_NAME) -> str | None:
     """Say why a name is no short one, or None."""
     if _LABEL.fullmatch(value) and len(value) <= limit:
@@ -82,7 +94,7 @@ def short_name(limit: int) -> AfterValidator:
 
     def check(value: str) -> str:
         if (msg := name_error(value, limit)) is not None:
-            raise ValueError(msg)
+            raise WrongValueError("not-a-short-name", msg)
         return value
 
     return AfterValidator(check)
@@ -94,7 +106,7 @@ def matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
     def check(value: str) -> str:
         if not pattern.fullmatch(value):
             msg = f"{value!r} is not {wanted}"
-            raise ValueError(msg)
+            raise WrongValueError("wrong-format", msg)
         return value
 
     return AfterValidator(check)
@@ -106,13 +118,13 @@ def checked_cidr(value: str) -> str:
         network = ipaddress.IPv4Network(value, strict=False)
     except ValueError as error:
         msg = f"{value!r} is not an IPv4 network such as 10.0.0.0/16 ({error})"
-        raise ValueError(msg) from None
+        raise WrongValueError("not-a-network", msg) from None
     if "/" not in value:
         msg = f"{value!r} has no prefix length; write {value}/24 or whatever it is ({network}: one)"
-        raise ValueError(msg)
+        raise WrongValueError("no-prefix-length", msg)
     if str(network) != value:
         msg = f"{value!r} is the network {network}; write it so"
-        raise ValueError(msg)
+        raise WrongValueError("host-bits", msg)
     return value
 
 
@@ -123,7 +135,7 @@ def _public_cidr(value: str) -> str:
             f"{value!r} is not a range of the internet, and who stands in the VPC needs no entry; "
             "leave it out, or give the addresses that your network shows outside"
         )
-        raise ValueError(msg)
+        raise WrongValueError("not-of-the-internet", msg)
     return value
 
 
@@ -134,13 +146,13 @@ def _bucket(value: str) -> str:
             f"{value!r} cannot be the name of a bucket; it is 3 to 63 lower-case letters, digits, "
             "dots and hyphens, without s3:// before it and without a folder behind it"
         )
-        raise ValueError(msg)
+        raise WrongValueError("bucket-name", msg)
     if value.endswith(_OTHER_BUCKETS):
         msg = (
             f"{value!r} names a directory bucket or an access point, which take other rights; give "
             "a general purpose bucket"
         )
-        raise ValueError(msg)
+        raise WrongValueError("bucket-kind", msg)
     return value
 
 
@@ -151,7 +163,7 @@ def _folders(value: str) -> str:
             "_.=+- between single slashes, none at the beginning or end, and no folder that begins "
             "with a dot"
         )
-        raise ValueError(msg)
+        raise WrongValueError("folders", msg)
     return value
 
 
@@ -225,7 +237,7 @@ Usd = Annotated[float, Field(strict=True, gt=0, le=10_000, allow_inf_nan=False)]
 def _no_switch(value: object) -> object:
     if isinstance(value, bool):
         msg = f"got {value} (a switch); it must be a number"
-        raise ValueError(msg)
+        raise WrongValueError("switch-for-a-number", msg)
     return value
 
 
