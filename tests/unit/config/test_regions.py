@@ -6,7 +6,7 @@ import pytest
 
 from kascade import plan_file
 from kascade.catalog.regions import REGIONS, WITHOUT_HYPERPOD, WITHOUT_MANAGED_GRAFANA
-from tests.unit.config.test_invariants import base, problems_of, write
+from tests.unit.config.builders import base, problems_of, write
 
 
 def in_region(name: str, *, observed: bool) -> dict[str, object]:
