@@ -64,7 +64,8 @@ class Problem:
             works is added to the message.
         code: The mistake's stable name in kebab case, whatever the words say: ``unknown-field``.
             Together with the path it says whether a remedy makes the problem go away.
-        severity: Whether nothing is written because of it, or it is only said.
+        severity: Whether nothing is written because of it, or it is only said; the plan
+            keeps warnings apart and does not repeat it.
     """
 
     path: ConfigPath
@@ -73,7 +74,7 @@ class Problem:
     line: int | None = None
     remedies: tuple[tuple[Remedy, ...], ...] = field(default=(), compare=False, repr=False)
     code: str = ""
-    severity: Literal["error", "warning"] = "error"
+    severity: Literal["error", "warning"] = field(default="error", metadata={"in_plan": False})
 
     def __str__(self) -> str:
         """Write ``line N: path: message``."""

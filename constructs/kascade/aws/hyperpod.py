@@ -38,9 +38,9 @@ from kascade.aws._names import CLUSTER_ARN, NAME
 from kascade.aws._places import of_security_groups, subnets_of
 from kascade.aws.instance_group import InstanceGroup
 from kascade.aws.lifecycle import LifecycleScript, PlainNodes, room_in_bucket_name
+from kascade.catalog.hyperpod import MIN_TIERED_PERCENTAGE
 from kascade.catalog.regions import REGIONS
 
-MIN_TIERED_PERCENTAGE: Final = 20
 _MAX_PERCENTAGE: Final = 100
 _MAX_GROUPS: Final = 100
 _MAX_BUCKET_PART: Final = 20

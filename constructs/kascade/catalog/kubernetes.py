@@ -175,3 +175,6 @@ ADDONS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     }
 )
 """Exact add-on version by Kubernetes version and add-on name."""
+
+KEY_SECRET = "kv-cache-key"  # noqa: S105  (the Secret's name, not its content)
+"""Made in the cluster; an isolated tenant's has the engine's name behind it."""

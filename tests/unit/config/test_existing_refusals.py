@@ -8,9 +8,8 @@ import yaml
 
 from kascade import ServingConfig, ServingPlan, plan_file
 from kascade.config.lock import check_lock, locked_values
-from tests.unit.config.builders import problems_of, write
+from tests.unit.config.builders import Edit, problems_of, write
 from tests.unit.rules.rows.existing import (
-    Edit,
     eks_addons,
     no_room_for_services,
     ranges,

@@ -1,22 +1,81 @@
-"""What an instance group says about itself that HyperPod, or the arithmetic, cannot take."""
+"""Instance groups: their types, counts, labels, and what Karpenter takes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from kascade.catalog.instances import INSTANCES, InstanceType
+from kascade.catalog.karpenter import MIN_HEALTH_AGENT, OWN_LABELS, agent_number
+from kascade.catalog.kubernetes import owner_of
 from kascade.catalog.training_plans import RESERVABLE_TYPES
-from kascade.config.blocks import InstanceGroupConfig, ServingConfig, name_error
+from kascade.config.blocks import (
+    InstanceGroupConfig,
+    ServingConfig,
+    name_error,
+)
 from kascade.errors import ConfigPath, Problem, format_path
+from kascade.rules._words import duplicates, near
+from kascade.rules.context import Context
 from kascade.units import counted
 
+_MODE: ConfigPath = ("hyperpod", "autoscaling")
 
-def check_groups(config: ServingConfig) -> Iterator[Problem]:
-    """Find mistakes of instance groups and of what all groups share.
 
-    Args:
-        config: A configuration whose fields are valid one by one.
-    """
+def keys(context: Context) -> Iterator[Problem]:
+    """Labels, taints and checks of groups."""
+    config = context.config
+    for index, group in enumerate(config.instance_groups):
+        place: ConfigPath = ("instance_groups", index)
+        taints = [f"{taint.key}:{taint.effect}" for taint in group.taints]
+        yield from duplicates(taints, (*place, "taints"), "", "taint")
+        yield from duplicates(group.deep_health_checks, (*place, "deep_health_checks"), "", "check")
+        keys: list[tuple[str, ConfigPath]] = [(key, ("labels", key)) for key in group.labels]
+        keys += [(taint.key, ("taints", n, "key")) for n, taint in enumerate(group.taints)]
+        for key, inside in keys:
+            owner = owner_of(key)
+            if owner is not None:
+                yield Problem(
+                    path=(*place, *inside),
+                    code="reserved-key",
+                    message=f"{inside[0]} of {owner} are set by Kubernetes or HyperPod, and "
+                    "placement relies on them; use a prefix of your own",
+                )
+
+
+def zones_of_groups(context: Context) -> Iterator[Problem]:
+    """Say which group stands in a zone that the deployment lacks."""
+    config = context.config
+    for index, group in enumerate(config.instance_groups):
+        if group.zone is not None and group.zone not in config.zones:
+            yield Problem(
+                path=("instance_groups", index, "zone"),
+                code="zone-of-a-group",
+                message=f"{group.zone!r} is not among this deployment's zones "
+                f"({', '.join(config.zones)}); add it to `zones` or choose one of them",
+                also_reads=(("zones",),),
+            )
+
+
+def instance_types(context: Context) -> Iterator[Problem]:
+    """Say which type is not in the catalog."""
+    config = context.config
+    for index, group in enumerate(config.instance_groups):
+        path: ConfigPath = ("instance_groups", index, group.types_field)
+        for place, given in enumerate(group.types):
+            if given in INSTANCES:
+                continue
+            hint = near(given if given.startswith("ml.") else f"ml.{given}", INSTANCES)
+            yield Problem(
+                path=(*path, place) if group.instance_types else path,
+                code="unknown-instance-type",
+                message=f"{given!r} is not in the catalog of HyperPod GPU types, which are "
+                f"written with the prefix ml., such as ml.g6e.4xlarge.{hint}",
+            )
+
+
+def groups(context: Context) -> Iterator[Problem]:
+    """Find mistakes of instance groups and of what all groups share."""
+    config = context.config
     for index, group in enumerate(config.instance_groups):
         path: ConfigPath = ("instance_groups", index)
         yield from _types(group, path)
@@ -221,3 +280,95 @@ def _shared(config: ServingConfig) -> Iterator[Problem]:
 
 def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'}"
+
+
+def autoscaling(context: Context) -> Iterator[Problem]:
+    """Find what HyperPod's Karpenter does not take."""
+    config = context.config
+    if config.hyperpod.autoscaling is None or config.hyperpod.existing is not None:
+        return  # the latter has its sentence already
+    if config.hyperpod.node_recovery != "Automatic":
+        yield Problem(
+            path=("hyperpod", "node_recovery"),
+            code="karpenter-node-recovery",
+            message=f"got {config.hyperpod.node_recovery}; with autoscaling HyperPod has to "
+            "replace instances itself. Use Automatic",
+            also_reads=(_MODE,),
+        )
+    if config.cache.l2.kind == "curvine":
+        yield Problem(
+            path=("cache", "l2", "kind"),
+            code="karpenter-and-curvine",
+            message="got curvine, which keeps blocks on the NVMe of instances that Karpenter takes "
+            "away; use directory, managed or none, or leave hyperpod.autoscaling out",
+            also_reads=(_MODE,),
+        )
+    agent = config.images.health_agent
+    number = agent_number(agent.rpartition(":")[2]) if agent and "@" not in agent else ()
+    # A tag of yours that is no number of AWS's says nothing.
+    if len(number) == len(agent_number(MIN_HEALTH_AGENT)) and number < agent_number(
+        MIN_HEALTH_AGENT
+    ):
+        yield Problem(
+            path=("images", "health_agent"),
+            code="karpenter-health-agent",
+            message=f"{agent} is older than {MIN_HEALTH_AGENT}, the first that autoscaling works "
+            "with; take a newer one, or leave hyperpod.autoscaling out",
+            also_reads=(_MODE,),
+        )
+    for index, group in enumerate(config.instance_groups):
+        yield from _group(group, ("instance_groups", index))
+
+
+def _group(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
+    if group.zone is None:
+        yield Problem(
+            path=(*path, "zone"),
+            code="karpenter-zone",
+            message=f"{group.name!r} names none, and Karpenter wants all instances of a group in "
+            "one; give it one of `zones`, and a group of its own for each further zone",
+            also_reads=(_MODE, path),
+        )
+    if group.count == 0:
+        yield Problem(
+            path=(*path, "count"),
+            code="karpenter-no-instances",
+            message="got 0, which with autoscaling is the most that Karpenter may add; give the "
+            "largest number that you want to pay for, or take the group out",
+            also_reads=(_MODE,),
+        )
+    if group.capacity.kind == "training_plan":
+        yield Problem(
+            path=(*path, "capacity"),
+            code="karpenter-training-plan",
+            message="got training_plan, whose instances are reserved and paid for whether they "
+            "run or not; use on_demand or spot, or leave hyperpod.autoscaling out",
+            also_reads=(_MODE,),
+        )
+    if group.min_count is not None:
+        yield Problem(
+            path=(*path, "min_count"),
+            code="karpenter-min-count",
+            message=f"got {group.min_count}, but with autoscaling every group begins empty; leave "
+            "it out",
+            also_reads=(_MODE,),
+        )
+    if group.deep_health_checks:
+        yield Problem(
+            path=(*path, "deep_health_checks"),
+            code="karpenter-deep-checks",
+            message=f"got {', '.join(group.deep_health_checks)}; they take an hour or more, in "
+            "which Karpenter adds further instances for the pods that wait. Leave them out",
+            also_reads=(_MODE,),
+        )
+    keys: list[tuple[str, ConfigPath]] = [(key, ("labels", key)) for key in group.labels]
+    keys += [(taint.key, ("taints", place, "key")) for place, taint in enumerate(group.taints)]
+    for key, inside in keys:
+        domain = key.rpartition("/")[0]
+        if any(f".{domain}".endswith(f".{own}") for own in OWN_LABELS):
+            yield Problem(
+                path=(*path, *inside),
+                code="karpenter-own-key",
+                message=f"{inside[0]} of {domain} are Karpenter's own; use another domain",
+                also_reads=(_MODE,),
+            )
