@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kascade.catalog.hyperpod import not_reservable, without_adapter
 from kascade.catalog.instances import INSTANCES, InstanceType
 from kascade.catalog.karpenter import MIN_HEALTH_AGENT, OWN_LABELS, agent_number
 from kascade.catalog.kubernetes import owner_of
@@ -177,8 +178,7 @@ def _counts(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
 
 
 def _adapters(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
-    known = {instance.name: instance for instance in _known(group)}
-    without = [name for name, instance in known.items() if not instance.efa_interfaces]
+    without = without_adapter(group.types)
     if group.efa != "none" and without:
         yield Problem(
             path=(*path, "efa"),
@@ -201,7 +201,7 @@ def _checked_nodes(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Pro
 
 
 def _reserved(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
-    others = [name for name in group.types if name not in RESERVABLE_TYPES]
+    others = not_reservable(group.types)
     if group.capacity.kind == "training_plan" and others:
         yield Problem(
             path=(*path, "capacity"),

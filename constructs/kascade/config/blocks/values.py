@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from kascade.catalog.kubernetes import LABEL_KEY, LABEL_VALUE, SUBDOMAIN
+
 MAX_NAME = 20
 
 MAX_MODEL_NAME = 32
@@ -25,15 +27,7 @@ _IMAGE = re.compile(
     re.ASCII,
 )
 
-SUBDOMAIN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
-
-_NAME_PART = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
-
-_LABEL_VALUE = re.compile(rf"({_NAME_PART})?")
-
-_FULL_LABEL_VALUE = re.compile(_NAME_PART)
-
-_LABEL_KEY = re.compile(rf"(?![^/]{{254}})({SUBDOMAIN}/)?{_NAME_PART}")
+_LABEL_VALUE = re.compile(rf"({LABEL_VALUE.pattern})?")
 
 _SECRET = re.compile(SUBDOMAIN)
 
@@ -190,7 +184,7 @@ ImageReference = Annotated[
 LabelKey = Annotated[
     str,
     matching(
-        _LABEL_KEY,
+        LABEL_KEY,
         "a Kubernetes label key (a name of at most 63 letters, digits, dots, dashes or _, and "
         "before it, if any, a domain in lower case and a slash)",
     ),
@@ -206,7 +200,7 @@ LabelValue = Annotated[
 GroupLabelValue = Annotated[
     str,
     matching(
-        _FULL_LABEL_VALUE,
+        LABEL_VALUE,
         "a label value that HyperPod takes (1 to 63 letters, digits, dots, dashes or _)",
     ),
 ]
