@@ -14,6 +14,7 @@ from kascade import InvalidConfigError, load_config, plan_file
 from kascade.cli import main
 from kascade.config.lock import FIXED, HELD, lock_path, locked_values
 from kascade.errors import format_path
+from tests.unit.rules.rows.locks import CHANGES
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,63 +46,10 @@ def test_the_lock_holds_everything_that_is_fixed(config: Path) -> None:
     assert list(written) == [format_path(path) for path in HELD]
 
 
-CHANGES: dict[str, tuple[dict[str, object], str]] = {
-    "name": ({"name": "other"}, "got 'other', but .* says that 'kascade' is deployed"),
-    "region": (
-        {"region": "us-east-1", "zones": ["us-east-1a", "us-east-1b"]},
-        "got 'us-east-1', but .* the deployed stacks would stay behind",
-    ),
-    "account": ({"account": "999999999999"}, "got '999999999999', but .* '123456789012' is"),
-    "zones": (
-        {"zones": ["us-west-2b", "us-west-2a"]},
-        "got us-west-2b, us-west-2a, but .* HyperPod keep the subnets of the first two, ",
-    ),
-    "hyperpod.security_group_ids": (
-        {"hyperpod": {"security_group_ids": ["sg-00000001"]}},
-        "got sg-00000001, but .* says that none is deployed, .* replace the HyperPod cluster",
-    ),
-    "network.vpc_cidr": (
-        {"network": {"vpc_cidr": "10.1.0.0/16"}},
-        r"got '10\.1\.0\.0/16', but .* CloudFormation would replace the VPC",
-    ),
-    "network.existing": (
-        {
-            "network": {
-                "existing": {
-                    "vpc_id": "vpc-0123456789abcdef0",
-                    "private_subnets": [
-                        {"id": "subnet-0123456789abcdef0", "cidr": "10.0.0.0/19"},
-                        {"id": "subnet-0123456789abcdef1", "cidr": "10.0.32.0/19"},
-                    ],
-                }
-            }
-        },
-        "got vpc-0123456789abcdef0, .* says that none is deployed, .* keep the VPC",
-    ),
-    "cache.l2.masters": (
-        {
-            "cache": {"l2": {"kind": "curvine", "masters": 3}},
-            "kubernetes": {"system_group": {"count": 4}},
-        },
-        "got 3, but .* says that 1 is deployed, and that is fixed for life: each master's journal",
-    ),
-}
-
-
 def test_every_fixed_field_has_a_case() -> None:
     """Three that need more than this file have theirs in test_{existing,chart}_refusals."""
     elsewhere = {"kubernetes.existing", "kubernetes.dependencies_chart", "hyperpod.existing"}
     assert set(CHANGES) | elsewhere == {format_path(path) for path in FIXED}
-
-
-@pytest.mark.parametrize("field", CHANGES)
-def test_a_change_is_one_sentence(config: Path, field: str) -> None:
-    changes, words = CHANGES[field]
-    edit(config, **changes)
-    found = [sentence for sentence in sentences(config) if f"{field}: " in sentence]
-    assert len(found) == 1
-    assert re.search(words, found[0]), found[0]
-    assert "make another deployment from a copy" in found[0]
 
 
 def test_all_changes_are_reported_at_once(config: Path) -> None:
@@ -243,36 +191,6 @@ def test_a_lock_that_is_a_link_stays_one(config: Path, tmp_path: Path) -> None:
     assert main(["lock", str(config)]) == 0
     assert lock.is_symlink()
     assert "us-west-2c" in real.read_text()
-
-
-WHOLE = "name: kascade\nregion: us-west-2\nzones: [us-west-2a]\nnetwork.vpc_cidr: 10.0.0.0/16\n"
-
-BROKEN = {
-    "": "it is empty",
-    "- a": "the file holds a list",
-    "nmae: kascade": "there is no field 'nmae'; name is missing; region is missing; zones",
-    "a: [": "line 1: this is not valid YAML",
-    "\x00": "this is not valid YAML",
-    "{}": "name is missing",
-    f"{WHOLE}name: kascade": "the field 'name' stands twice",
-    f"{WHOLE}account: 123456789012": "account is 123456789012, not text, in quotes",
-    f"{WHOLE}kubernetes.version: 1.35": "kubernetes.version is 1.35, not text, in quotes",
-    **{
-        f"{WHOLE}kubernetes.version: '{version}'": f"kubernetes.version is '{version}', not one of "
-        "1.30, 1.31, 1.32, 1.33, 1.34, 1.35"
-        for version in ("newest", "1.350", "1.99", "1.5", "1.035", "1.3\u0665")
-    },
-    f"name: {'[' * 3000}": "nested too deeply",
-}
-
-
-@pytest.mark.parametrize("content", BROKEN)
-def test_a_broken_lock_is_one_sentence(config: Path, content: str) -> None:
-    lock_path(config).write_text(content)
-    (sentence,) = sentences(config)
-    assert re.match(r"\(whole file\): .*mine\.lock: this is no lock of a deployment: ", sentence)
-    assert BROKEN[content] in sentence
-    assert sentence.endswith(". Restore it from the repository")
 
 
 def test_a_lock_that_leads_nowhere_is_no_absent_lock(config: Path) -> None:
