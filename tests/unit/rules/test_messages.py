@@ -54,6 +54,12 @@ def unreadable(folder: Path, make: Any) -> Path:
     return write(folder, offerings.edited())
 
 
+def unreadable_file(folder: Path, make: Any) -> Path:
+    path = folder / "deployment.yaml"
+    make(path)
+    return path
+
+
 def scalar(folder: Path, line: str) -> Path:
     return write(folder, yaml.safe_dump(base()).replace("count: 2", line))
 
@@ -61,6 +67,7 @@ def scalar(folder: Path, line: str) -> Path:
 TABLES: dict[str, tuple[Rows, Callable[[Path, Any], Path]]] = {
     "file": (files.MISTAKES, edited),
     "whole file": (files.WHOLE_FILES, write),
+    "unreadable": (files.UNREADABLE, unreadable_file),
     "scalar": (files.SCALARS, scalar),
     "value": (values.REFUSED, edited),
     "existing": (existing.MISTAKES, of_existing),
@@ -76,8 +83,8 @@ TABLES: dict[str, tuple[Rows, Callable[[Path, Any], Path]]] = {
 SEVERAL = ("whole file", "scalar", "locked")
 """What is wrong with YAML itself may have consequences, and another region means other zones."""
 
-LOCKS = ("locked", "no lock")
-"""Their sentences name the file of the lock; no other names a folder."""
+NAMED = ("locked", "no lock", "unreadable")
+"""Their sentences name a file as it was given; no other names a folder."""
 
 CASES = [f"{table}: {row}" for table, (rows, _) in TABLES.items() for row in rows]
 
@@ -94,7 +101,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
         with pytest.raises(InvalidConfigError) as caught:
             plan_file(lay_out(folder, rows[row][0]))
         found = caught.value.problems
-        if table in LOCKS:
+        if table in NAMED:
             return tuple(replace(p, message=p.message.replace(f"{folder}/", "")) for p in found)
         assert str(folder) not in "".join(p.message for p in found)
         return found
@@ -115,6 +122,7 @@ def test_a_mistake_has_its_code_at_its_place(case: str, found: Found) -> None:
     assert case == "no lock: a NUL" or all(p.message.isprintable() for p in problems), problems
 
 
+@pytest.mark.snapshot
 def test_all_sentences_are_as_reviewed(found: Found, snapshot: SnapshotAssertion) -> None:
     """One page: case, then line, place and sentence of each of its problems."""
     said = "\n".join(line for c in CASES for line in (c, *(f"    {p}" for p in found(c))))

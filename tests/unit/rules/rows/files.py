@@ -1,5 +1,9 @@
 """What is wrong with a whole file, a scalar or any block."""
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+
 from tests.unit.config.builders import DIRECTORY, Row, both, group, model, tenancy, top
 
 TIERED = {"tiered_storage_percentage": 20}
@@ -719,4 +723,23 @@ SCALARS: dict[str, tuple[str, str, str]] = {
     "broken date": ("count: 2024-13-45", "instance_groups[0].count", "wrong-type"),
     "merge of nothing": ("labels: {<<: 3}", "instance_groups[0].labels", "unreadable-merge"),
     "foreign tag on a block": ("labels: !foo {a: b}", "instance_groups[0].labels", "unknown-tag"),
+}
+
+
+def bomb(path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    path.write_text("\n".join(lines))
+
+
+UNREADABLE: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "no file": (Path.exists, "(whole file)", "unreadable-file"),
+    "a folder": (Path.mkdir, "(whole file)", "unreadable-file"),
+    "a pipe that nobody writes to": (os.mkfifo, "(whole file)", "unreadable-file"),
+    "another encoding": (
+        lambda path: path.write_bytes("name: caf\xe9".encode("latin-1")),
+        "(whole file)",
+        "unreadable-file",
+    ),
+    "an alias bomb": (bomb, "(whole file)", "unreadable-file"),
 }
