@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from kascade import InvalidConfigError, plan_file
+from kascade.errors import format_path
 
 Edit = Callable[[dict[str, Any]], object]
 
@@ -35,6 +36,13 @@ def problems_of(path: Path) -> list[str]:
     with pytest.raises(InvalidConfigError) as caught:
         plan_file(path)
     return [str(problem) for problem in caught.value.problems]
+
+
+def codes_of(path: Path) -> list[tuple[str, str]]:
+    """Place and code of each problem."""
+    with pytest.raises(InvalidConfigError) as caught:
+        plan_file(path)
+    return [(format_path(problem.path), problem.code) for problem in caught.value.problems]
 
 
 def group(index: int = 0, **changes: object) -> Edit:

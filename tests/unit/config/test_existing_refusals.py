@@ -95,21 +95,6 @@ def test_groups_keep_the_names_that_they_have(tmp_path: Path) -> None:
     assert [group.name for group in plan.cluster.groups] == [name]
 
 
-def two_cases(config: dict[str, Any]) -> None:
-    (first,) = config["instance_groups"]
-    config["instance_groups"].append(first | {"name": first["name"].upper()})
-    for one in config["models"]:
-        one["instance_group"] = first["name"]
-
-
-def test_names_that_differ_in_case_alone_are_refused(tmp_path: Path) -> None:
-    config = yaml.safe_load(CONFIG.read_text())
-    two_cases(config)
-    (problem,) = problems_of(write(tmp_path, config))
-    assert "instance_groups[1].name" in problem
-    assert "differ in case alone" in problem
-
-
 def changed(edit: Edit) -> list[str]:
     """What the lock of the configuration says of an edit of it."""
     config = yaml.safe_load(CONFIG.read_text())

@@ -10,7 +10,7 @@ import pytest
 from kascade import InvalidConfigError, ServingConfig, plan_file, plan_serving
 from kascade.cli.main import main
 from kascade.config.zone_offerings import command, parse_zone_offerings
-from tests.unit.config.builders import Edit, base, group, problems_of, top, write
+from tests.unit.config.builders import Edit, base, codes_of, group, problems_of, top, write
 from tests.unit.rules.rows.offerings import (
     EVERYWHERE,
     G6E,
@@ -40,8 +40,7 @@ def test_each_mistake_has_its_sentence_at_once(tmp_path: Path) -> None:
 
 def test_a_zone_that_does_not_exist_keeps_its_one_sentence(tmp_path: Path) -> None:
     save(tmp_path, answer({**EVERYWHERE, **GPUS}))
-    (found,) = problems_of(write(tmp_path, edited(zones("abx"))))
-    assert "'us-west-2x' is no zone of us-west-2" in found
+    assert codes_of(write(tmp_path, edited(zones("abx")))) == [("zones[2]", "unknown-zone")]
 
 
 def refused(folder: Path, words: str) -> None:
@@ -67,9 +66,10 @@ def test_a_path_that_only_this_machine_has(tmp_path: Path) -> None:
 
 def test_a_broken_file_hides_no_other_mistake(tmp_path: Path) -> None:
     save(tmp_path, "{")
-    first, second = problems_of(write(tmp_path, edited(group(zone="us-west-2c"))))
-    assert "'us-west-2c' is not among this deployment's zones" in first
-    assert "zone_offerings: offerings.json is not valid JSON" in second
+    assert codes_of(write(tmp_path, edited(group(zone="us-west-2c")))) == [
+        ("instance_groups[0].zone", "zone-of-a-group"),
+        ("zone_offerings", "zone-offerings-file"),
+    ]
 
 
 ADVISED: dict[str, tuple[Edit, Mapping[str, Iterable[str]], list[str]]] = {

@@ -78,12 +78,13 @@ TABLES: dict[str, tuple[Rows, Callable[[Path, Any], Path]]] = {
     "no list": (offerings.UNUSABLE, unusable),
     "no file": (offerings.UNREADABLE, unreadable),
     "locked": (locks.CHANGES, locks.changed),
+    "locked step": (locks.STEPS, locks.changed),
     "no lock": (locks.BROKEN, locks.broken),
 }
 SEVERAL = ("whole file", "scalar", "locked")
 """What is wrong with YAML itself may have consequences, and another region means other zones."""
 
-NAMED = ("locked", "no lock", "unreadable")
+NAMED = ("locked", "locked step", "no lock", "unreadable")
 """Their sentences name a file as it was given; no other names a folder."""
 
 CASES = [f"{table}: {row}" for table, (rows, _) in TABLES.items() for row in rows]

@@ -82,7 +82,15 @@ def small_home(config: dict[str, Any]) -> None:
 HYPERPOD = "arn:aws:sagemaker:{}:111122223333:cluster/0a1b2c3d4e5f"
 
 
+def two_cases(config: dict[str, Any]) -> None:
+    (first,) = config["instance_groups"]
+    config["instance_groups"].append(first | {"name": first["name"].upper()})
+    for one in config["models"]:
+        one["instance_group"] = first["name"]
+
+
 MISTAKES: dict[str, Row] = {
+    "groups in two cases": (two_cases, "instance_groups[1].name", "group-name-case"),
     "a subnet of one address": (
         vpc(
             collector_subnets=[

@@ -67,6 +67,15 @@ CHANGES: dict[str, tuple[dict[str, object], str, str]] = {
     ),
 }
 
+STEPS: dict[str, tuple[dict[str, object], str, str]] = {
+    "an account that is gone": ({"account": None}, "account", "locked"),
+    "an older Kubernetes": (
+        {"kubernetes": {"version": "1.34"}},
+        "kubernetes.version",
+        "kubernetes-downgrade",
+    ),
+}
+
 WHOLE = "name: kascade\nregion: us-west-2\nzones: [us-west-2a]\nnetwork.vpc_cidr: 10.0.0.0/16\n"
 
 BROKEN: dict[str, tuple[str, str, str]] = {

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from kascade.catalog.regions import REGIONS, WITHOUT_MANAGED_GRAFANA
 from tests.unit.config.builders import Edit, Row, group, top
 
 ROOT = Path(__file__).parents[4]
@@ -52,6 +53,15 @@ def karpenter_of_none(config: dict[str, Any]) -> None:
 
 
 REFUSED: dict[str, Row] = {
+    "dashboards where there is no Grafana": (
+        top(
+            region=WITHOUT_MANAGED_GRAFANA[0],
+            zones=list(REGIONS[WITHOUT_MANAGED_GRAFANA[0]].zones[:2]),
+            images={"health_agent": "registry.example/agent:1"},
+        ),
+        "observability",
+        "no-managed-grafana",
+    ),
     "a role of another partition": (
         admins("arn:aws-us-gov:iam::111122223333:role/Admin"),
         "kubernetes.admin_role_arns[0]",
