@@ -23,9 +23,10 @@ from kascade import KascadeError
 from kascade.cli.main import main as kascade
 from kascade.cli.outputs import NO_OUTPUT
 from kascade.config.blocks import ServingConfig
-from kascade.config.loader import load_config, read_lock
+from kascade.config.loader import read_lock
 from kascade.config.lock import lock_path
 from kascade.errors import EXIT_INVALID
+from kascade.planning.loading import load_config
 
 PARTS: Final = ("network", "cluster", "serving", "observability")
 

@@ -5,10 +5,10 @@ This face is pure Python: it reads a configuration and plans it. The constructs 
 """
 
 from kascade.config.blocks import ServingConfig
-from kascade.config.loader import load_config
 from kascade.errors import InvalidConfigError, KascadeError, Problem
 from kascade.plan import Figure, ServingPlan
-from kascade.sizing.planner import plan_file, plan_serving
+from kascade.planning.loading import load_config
+from kascade.planning.planner import plan_file, plan_serving
 
 __all__ = [
     "Figure",

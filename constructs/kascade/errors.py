@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 EXIT_INVALID: Final = 2
 """Exit code for input that cannot be used; argparse uses the same."""
@@ -51,7 +51,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One mistake in a configuration.
+    """One mistake in a configuration, or what deserves a look.
 
     Attributes:
         path: Where the mistake stands.
@@ -62,7 +62,10 @@ class Problem:
             where it is in another file, which the message names.
         remedies: What to try, the best first, in families of which one member is enough. What
             works is added to the message.
-        code: Names the problem where its remedies are tried: it must be gone then.
+        code: The mistake's stable name in kebab case, whatever the words say: ``unknown-field``.
+            Together with the path it says whether a remedy makes the problem go away.
+        severity: Whether nothing is written because of it, or it is only said; the plan
+            keeps warnings apart and does not repeat it.
     """
 
     path: ConfigPath
@@ -71,6 +74,7 @@ class Problem:
     line: int | None = None
     remedies: tuple[tuple[Remedy, ...], ...] = field(default=(), compare=False, repr=False)
     code: str = ""
+    severity: Literal["error", "warning"] = field(default="error", metadata={"in_plan": False})
 
     def __str__(self) -> str:
         """Write ``line N: path: message``."""

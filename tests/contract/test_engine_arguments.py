@@ -10,7 +10,6 @@ import pytest
 
 from kascade import ServingPlan
 from kascade.catalog.models import MODELS, ModelFacts
-from kascade.config.loader import read_config
 from kascade.kube.l2.adapters import (
     Adapter,
     AesGcm,
@@ -23,6 +22,7 @@ from kascade.kube.l2.attachment import attach
 from kascade.kube.lmcache import server_container
 from kascade.kube.vllm import transfer_arg
 from kascade.plan import EnginePlan, ManagedL2Plan
+from kascade.planning.loading import read_config
 from tests.checkout import CONFIGS
 from tests.contract.pods import after, arguments, containers
 from tools.outputs import Document, Outputs

@@ -17,7 +17,7 @@ from kascade import plan_file
 from tests.checkout import ROOT, copy_checkout, run_app
 from tests.contract.deploy_order import MANIFEST, Assembly, faults
 from tests.contract.test_templates import STRICT
-from tests.unit.config.test_invariants import write
+from tests.unit.config.builders import write
 from tools.outputs import Outputs, cdk_context
 
 OTHERS = ROOT / "tests" / "data" / "configs"

@@ -15,7 +15,7 @@ import app
 from kascade import ServingPlan
 from kascade.aws import ServingNetwork
 from kascade.config.blocks import ServingConfig
-from kascade.sizing.planner import plan_serving
+from kascade.planning.planner import plan_serving
 from tests.contract.replacement import lost, registry
 from tools.outputs import cdk_context
 

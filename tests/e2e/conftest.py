@@ -15,7 +15,7 @@ import pytest
 from k8s.charts import build_charts
 from kascade import KascadeError
 from kascade.plan import CurvinePlan, ServingPlan
-from kascade.sizing.planner import plan_file
+from kascade.planning.planner import plan_file
 from tests.e2e.pool import mount
 from tests.e2e.replicas import Measured
 from tools import engine_env

@@ -14,7 +14,7 @@ from kascade.kube.dependencies_chart import dependencies_values
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.kubectl import Object
 from tests.rehearsal.nodes import planned_groups
-from tests.unit.config.test_chart_refusals import lay_out
+from tests.unit.rules.rows.charts import lay_out
 from tools.process import local_environment
 from tools.rehearsal_env import rehearsal_environment
 

@@ -10,7 +10,7 @@ from k8s.charts import build_charts, manifest_app
 from kascade import InvalidConfigError, ServingPlan, load_config, plan_file
 from kascade.aws.manifests import template_weight
 from kascade.sizing.template_size import MOST_BYTES, template_bytes
-from tests.unit.config.test_invariants import base, write
+from tests.unit.config.builders import base, write
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,12 +21,12 @@ import yaml
 
 from k8s.charts import build_charts, manifest_app
 from kascade import ServingPlan, plan_file
-from kascade.config.loader import read_config
 from kascade.errors import KascadeError
 from kascade.kube._labels import LMCACHE_PORT, ROUTER_PORT, VLLM_PORT
 from kascade.kube.l2.guards import MARKER
 from kascade.observability.scrape import scrape_configuration
 from kascade.plan import CurvineL2Plan
+from kascade.planning.loading import read_config
 from kascade.programs.verify.target import Replica, Target
 from tools.local.kubelet import RunningPod, Sandbox, answers
 from tools.local.pod_api import TARGETS_PATH, PodApi, pod_object

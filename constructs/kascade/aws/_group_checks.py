@@ -25,9 +25,6 @@ from kascade.aws._given import (
 )
 from kascade.aws._names import (
     ACCELERATED,
-    LABEL_KEY,
-    LABEL_VALUE,
-    NAME,
     TRAINING_PLAN_ARN,
     TYPE,
     architecture,
@@ -43,17 +40,20 @@ from kascade.aws.instance_group import (
     SoftwareUpdates,
     Taint,
 )
+from kascade.catalog.hyperpod import (
+    DEEP_HEALTH_CHECKS,
+    GROUP_NAME,
+    MAX_INSTANCES,
+    MAX_LABELS,
+    MAX_TYPES,
+    not_reservable,
+    without_adapter,
+)
 from kascade.catalog.instances import INSTANCES
-from kascade.catalog.kubernetes import owner_of
+from kascade.catalog.kubernetes import LABEL_KEY, LABEL_VALUE, owner_of
 from kascade.catalog.training_plans import RESERVABLE_TYPES
 
-_MAX_TYPES: Final = 20
-_MAX_COUNT: Final = 6758
-_MAX_LABELS: Final = 50
-"""Limits of AWS::SageMaker::Cluster in CloudFormation's registry."""
-
 _KEY_LENGTHS: Final = "name at most 63, domain at most 253 characters"
-_CHECKS: Final = ("InstanceStress", "InstanceConnectivity")
 _KEY: Final = optional(having("a key of aws_kms", "key_arn"))
 _GROUP: Final[Mapping[str, Kind]] = {
     "instances": an(Instances, "Instances.of('ml.g6e.4xlarge') or Instances.any_of([...])"),
@@ -96,11 +96,11 @@ def mistakes(name: str, group: InstanceGroup, region: str) -> tuple[InstanceGrou
         The group with fields of the right kind, for further checks, and the sentences.
     """
     found = wrong("the name", name, WORD)
-    if not found and not NAME.fullmatch(name):
+    if not found and not GROUP_NAME.fullmatch(name):
         found = [
             f"{name!r} cannot name an instance group; use 1 to 63 letters, digits and inner hyphens"
         ]
-    neutral = {"instances": _ANY_TYPE, "count": _MAX_COUNT}
+    neutral = {"instances": _ANY_TYPE, "count": MAX_INSTANCES}
     group, texts = sift_fields(group, _GROUP, neutral)
     types, typed = _types(group.instances)
     found += [
@@ -135,8 +135,8 @@ def _types(instances: Instances) -> tuple[list[str], list[str]]:
         return [], found
     types = [name for name in instances.types if isinstance(name, str) and not is_token(name)]
     count = len(instances.types)
-    if not 1 <= count <= _MAX_TYPES:
-        found.append(f"any_of got {count} types; HyperPod takes 1 to {_MAX_TYPES}")
+    if not 1 <= count <= MAX_TYPES:
+        found.append(f"any_of got {count} types; HyperPod takes 1 to {MAX_TYPES}")
     if count > 1 and not instances.is_choice:
         found.append(f"Instances of {count} types are no choice; make them by any_of")
     for name in repeated(types):
@@ -157,8 +157,8 @@ def _types(instances: Instances) -> tuple[list[str], list[str]]:
 
 
 def _of_counts(group: InstanceGroup) -> Iterator[str]:
-    if not 0 <= group.count <= _MAX_COUNT:
-        yield f"count is {group.count}; HyperPod takes 0 to {_MAX_COUNT}"
+    if not 0 <= group.count <= MAX_INSTANCES:
+        yield f"count is {group.count}; HyperPod takes 0 to {MAX_INSTANCES}"
     if group.min_count is not None and not 0 <= group.min_count <= group.count:
         yield (
             f"min_count is {group.min_count}, which is not between 0 and the {group.count} "
@@ -191,7 +191,7 @@ def _of_capacity(capacity: Capacity, types: list[str], region: str) -> Iterator[
                 f"capacity: the training plan is of {arn.split(':')[3]}, and the stack in "
                 f"{region}; name one of the same region"
             )
-    others = [name for name in types if name not in RESERVABLE_TYPES]
+    others = not_reservable(types)
     if others:
         yield (
             f"capacity: a training plan reserves no {' or '.join(others)}, but "
@@ -201,9 +201,9 @@ def _of_capacity(capacity: Capacity, types: list[str], region: str) -> Iterator[
 
 def _of_checks(group: InstanceGroup, types: list[str]) -> Iterator[str]:
     checks = group.deep_health_checks
-    unknown = [check for check in checks if check not in _CHECKS]
+    unknown = [check for check in checks if check not in DEEP_HEALTH_CHECKS]
     if unknown:
-        yield f"deep health check {', '.join(unknown)}; allowed: {' and '.join(_CHECKS)}"
+        yield f"deep health check {', '.join(unknown)}; allowed: {' and '.join(DEEP_HEALTH_CHECKS)}"
     for check in repeated(checks):
         yield f"deep health check {check} stands twice; name each once"
     plain = [name for name in types if not ACCELERATED.match(name)]
@@ -219,8 +219,8 @@ def _of_checks(group: InstanceGroup, types: list[str]) -> Iterator[str]:
 
 
 def _of_labels(group: InstanceGroup) -> Iterator[str]:
-    if len(group.labels) > _MAX_LABELS:
-        yield f"{len(group.labels)} labels; HyperPod takes {_MAX_LABELS}"
+    if len(group.labels) > MAX_LABELS:
+        yield f"{len(group.labels)} labels; HyperPod takes {MAX_LABELS}"
     for key, value in group.labels.items():
         texts = _key(f"label {key!r}", key)
         yield from texts
@@ -251,8 +251,8 @@ _TAINT: Final[Mapping[str, Kind]] = {
 
 
 def _of_taints(group: InstanceGroup) -> Iterator[str]:
-    if len(group.taints) > _MAX_LABELS:
-        yield f"{len(group.taints)} taints; HyperPod takes {_MAX_LABELS}"
+    if len(group.taints) > MAX_LABELS:
+        yield f"{len(group.taints)} taints; HyperPod takes {MAX_LABELS}"
     sound = []
     for place, given in enumerate(group.taints):
         where = f"taints[{place}]"
@@ -277,7 +277,7 @@ def _of_taints(group: InstanceGroup) -> Iterator[str]:
 
 
 def _of_adapters(group: InstanceGroup, types: list[str]) -> Iterator[str]:
-    without = [name for name in types if name in INSTANCES and not INSTANCES[name].efa_interfaces]
+    without = without_adapter(types)
     if group.network_interface is not None and without:
         yield (
             f"network_interface is {group.network_interface}, but {', '.join(without)} has no "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-NAME: Final = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}")
 TYPE: Final = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9]+")
 ACCELERATED: Final = re.compile(r"ml\.(g[0-9]|gr[0-9]|p[0-9]|trn)")
 CLUSTER_ARN: Final = re.compile(
@@ -19,12 +18,6 @@ MOUNT_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,8}")
 MOUNT_PATH: Final = re.compile(r"/[a-zA-Z0-9._/-]{1,1023}")
 """Patterns of SageMaker's API model (botocore 1.44.8). A stack of somebody's may stand in another
 partition; a configuration's regions are all of the first."""
-
-_PART: Final = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
-_DOMAIN: Final = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
-LABEL_KEY: Final = re.compile(rf"((?=[^/]{{1,253}}/){_DOMAIN}/)?{_PART}")
-LABEL_VALUE: Final = re.compile(_PART)
-"""Kubernetes' rules; HyperPod takes no empty value."""
 
 _GRAVITON: Final = re.compile(r"ml\.([a-z]+[0-9]+[a-z]*g[a-z]*|[a-z0-9]+-gb[0-9]+)\.[a-z0-9]+")
 

@@ -10,10 +10,7 @@ from aws_cdk import aws_kms as kms
 from kascade.aws._given import TEXT, Kind, is_token, optional, repeated, sift_fields
 from kascade.aws._names import FILE_SYSTEM, MOUNT_NAME, MOUNT_PATH
 from kascade.aws.instance_group import FsxLustre, FsxOpenZfs, InstanceGroup
-
-_MAX_STORAGE: Final = 4
-_MAX_VOLUME_GIB: Final = 16384
-"""Limits of AWS::SageMaker::Cluster in CloudFormation's registry."""
+from kascade.catalog.hyperpod import MAX_STORAGE, MAX_VOLUME_GIB
 
 _VOLUME: Final = "/opt/sagemaker"
 _ARN_REGION: Final = 3
@@ -31,16 +28,16 @@ def storage_mistakes(group: InstanceGroup, region: str) -> Iterator[str]:
         group: With fields of the right kind.
         region: Of the stack; may be a token.
     """
-    if group.volume_gib is not None and not 1 <= group.volume_gib <= _MAX_VOLUME_GIB:
-        yield f"volume_gib is {group.volume_gib}; HyperPod takes 1 to {_MAX_VOLUME_GIB}"
+    if group.volume_gib is not None and not 1 <= group.volume_gib <= MAX_VOLUME_GIB:
+        yield f"volume_gib is {group.volume_gib}; HyperPod takes 1 to {MAX_VOLUME_GIB}"
     if group.volume_gib is None and group.volume_key is not None:
         yield "volume_key is given, but no volume; give volume_gib, or leave the key out"
     yield from _of_key("volume_key", group.volume_key, region)
     yield from _of_key("root_volume_key", group.root_volume_key, region)
     count = (group.volume_gib is not None) + (group.root_volume_key is not None)
     count += len(group.file_systems)
-    if count > _MAX_STORAGE:
-        yield f"{count} volumes and file systems; HyperPod takes {_MAX_STORAGE} in all"
+    if count > MAX_STORAGE:
+        yield f"{count} volumes and file systems; HyperPod takes {MAX_STORAGE} in all"
     yield from _of_file_systems(group)
 
 

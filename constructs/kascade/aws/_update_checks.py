@@ -20,12 +20,8 @@ from kascade.aws._given import (
     sift_fields,
 )
 from kascade.aws.instance_group import Batch, SoftwareUpdates
+from kascade.catalog.hyperpod import MAX_ALARMS, MAX_PERCENTAGE, MAX_WAIT_SECONDS
 from kascade.catalog.schedules import SCHEDULE, SCHEDULE_WORDS
-
-_MAX_ALARMS: Final = 10
-_MAX_WAIT_SECONDS: Final = 3600
-_MAX_PERCENTAGE: Final = 100
-"""Limits of AWS::SageMaker::Cluster in CloudFormation's registry."""
 
 _UPDATES: Final[Mapping[str, Kind]] = {
     "schedule": WORD,
@@ -52,13 +48,13 @@ def update_mistakes(updates: SoftwareUpdates) -> Iterator[str]:
     neutral = {"kind": "INSTANCE_COUNT", "value": 1}
     batch, texts = sift_fields(updates.batch, _BATCH, neutral, f"{place}batch.")
     yield from texts
-    if batch.kind == "CAPACITY_PERCENTAGE" and not 1 <= batch.value <= _MAX_PERCENTAGE:
-        yield f"a batch of {batch.value} percent; allowed: 1 to {_MAX_PERCENTAGE}"
+    if batch.kind == "CAPACITY_PERCENTAGE" and not 1 <= batch.value <= MAX_PERCENTAGE:
+        yield f"a batch of {batch.value} percent; allowed: 1 to {MAX_PERCENTAGE}"
     if batch.kind == "INSTANCE_COUNT" and batch.value < 1:
         yield f"a batch of {batch.value} nodes; it must be 1 at least"
     yield from _of_wait(updates.wait)
-    if len(updates.rollback_alarms) > _MAX_ALARMS:
-        yield f"{len(updates.rollback_alarms)} rollback alarms; HyperPod takes {_MAX_ALARMS}"
+    if len(updates.rollback_alarms) > MAX_ALARMS:
+        yield f"{len(updates.rollback_alarms)} rollback alarms; HyperPod takes {MAX_ALARMS}"
     for name in repeated([alarm.alarm_name for alarm in updates.rollback_alarms]):
         what = "an alarm" if is_token(name) else f"the alarm {name}"
         yield f"{place}rollback_alarms has {what} twice; name each once"
@@ -78,5 +74,5 @@ def _of_wait(wait: cdk.Duration) -> Iterator[str]:
             "software_updates.wait is a token, whose value only CloudFormation knows, and is "
             "checked at synth; give Duration.seconds(60), say"
         )
-    elif seconds > _MAX_WAIT_SECONDS:
-        yield f"a wait of {seconds:g} seconds; allowed: {_MAX_WAIT_SECONDS}"
+    elif seconds > MAX_WAIT_SECONDS:
+        yield f"a wait of {seconds:g} seconds; allowed: {MAX_WAIT_SECONDS}"

@@ -34,14 +34,13 @@ from kascade.aws._given import (
 )
 from kascade.aws._group_checks import mistakes, uncatalogued
 from kascade.aws._group_property import group_property
-from kascade.aws._names import CLUSTER_ARN, NAME
+from kascade.aws._names import CLUSTER_ARN
 from kascade.aws._places import of_security_groups, subnets_of
 from kascade.aws.instance_group import InstanceGroup
 from kascade.aws.lifecycle import LifecycleScript, PlainNodes, room_in_bucket_name
+from kascade.catalog.hyperpod import GROUP_NAME, MAX_PERCENTAGE, MIN_TIERED_PERCENTAGE
 from kascade.catalog.regions import REGIONS
 
-MIN_TIERED_PERCENTAGE: Final = 20
-_MAX_PERCENTAGE: Final = 100
 _MAX_GROUPS: Final = 100
 _MAX_BUCKET_PART: Final = 20
 """Most of what the lifecycle bucket's name takes of the path; a region may have room for less."""
@@ -256,7 +255,7 @@ class HyperPodCluster(BaseCluster):
         if not wrong("", cluster_arn, TEXT) and not _is(CLUSTER_ARN, cluster_arn):
             example = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdef123456"
             found.append(f"cluster_arn is {cluster_arn!r}; HyperPod writes them like {example}")
-        if not wrong("", cluster_name, TEXT) and not _is(NAME, cluster_name):
+        if not wrong("", cluster_name, TEXT) and not _is(GROUP_NAME, cluster_name):
             found.append(f"cluster_name is {cluster_name!r}; {_NAMES}")
         if eks_cluster_name == "":
             found.append("eks_cluster_name is ''; give the name, or leave it out")
@@ -354,15 +353,15 @@ class HyperPodCluster(BaseCluster):
 
     def _mistakes(self) -> list[str]:
         found: list[str] = []
-        if not _is(NAME, self._name):
+        if not _is(GROUP_NAME, self._name):
             found.append(f"{self._name!r} cannot name a HyperPod cluster; {_NAMES}")
         settings, texts = sift_fields(self._settings, _SETTINGS, {}, "settings.")
         found += texts
         percentage = settings.tiered_storage_percentage
-        if percentage is not None and not MIN_TIERED_PERCENTAGE <= percentage <= _MAX_PERCENTAGE:
+        if percentage is not None and not MIN_TIERED_PERCENTAGE <= percentage <= MAX_PERCENTAGE:
             found.append(
                 f"tiered_storage_percentage is {percentage}; HyperPod takes "
-                f"{MIN_TIERED_PERCENTAGE} to {_MAX_PERCENTAGE}, and None switches that tier off"
+                f"{MIN_TIERED_PERCENTAGE} to {MAX_PERCENTAGE}, and None switches that tier off"
             )
         return found
 

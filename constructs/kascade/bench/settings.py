@@ -22,8 +22,8 @@ from kascade.bench.tiers import PHASES
 from kascade.bench.trace import Row, read_trace
 from kascade.errors import KascadeError
 from kascade.plan import EnginePlan, ServingPlan
+from kascade.planning.planner import plan_file
 from kascade.programs.verify.target import Target
-from kascade.sizing.planner import plan_file
 
 LINK: Final = Path(".venv-bench", "bin", "aiperf")
 """Where `make bench-env` leaves the load generator, from the checkout's folder."""

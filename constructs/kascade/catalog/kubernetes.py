@@ -7,6 +7,7 @@ adds builds every few weeks. An add-on missing below gets EKS's default. Newer b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date, timedelta
 from types import MappingProxyType
@@ -175,3 +176,12 @@ ADDONS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     }
 )
 """Exact add-on version by Kubernetes version and add-on name."""
+
+KEY_SECRET = "kv-cache-key"  # noqa: S105  (the Secret's name, not its content)
+"""Made in the cluster; an isolated tenant's has the engine's name behind it."""
+
+SUBDOMAIN: Final = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+_NAME_PART: Final = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+LABEL_KEY: Final = re.compile(rf"(?![^/]{{254}})({SUBDOMAIN}/)?{_NAME_PART}")
+LABEL_VALUE: Final = re.compile(_NAME_PART)
+"""How Kubernetes writes a domain and a label; it takes an empty value as well, HyperPod none."""

@@ -7,9 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kascade.config.loader import load_config, read_lock
+from kascade.config.loader import read_lock
 from kascade.config.lock import lock_path, lock_text
-from kascade.sizing.planner import plan_file
+from kascade.planning.loading import load_config
+from kascade.planning.planner import plan_file
 
 
 def add_lock(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -101,8 +101,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _plan(arguments: argparse.Namespace) -> int:
     from kascade.cli.plan_view import show_plan  # noqa: PLC0415  (rich is slow to import)
+    from kascade.planning.planner import plan_file  # noqa: PLC0415
     from kascade.sizing.document import plan_text, write_plan  # noqa: PLC0415
-    from kascade.sizing.planner import plan_file  # noqa: PLC0415
 
     if arguments.json is not None:
         keep_inputs(arguments.json, arguments.config, "a plan")

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from kascade.config.loader import read_config
 from kascade.config.lock import lock_path
 from kascade.errors import KascadeError
+from kascade.planning.loading import read_config
 
 STANDARD_OUTPUT: Final = Path("-")
 EXIT_INTERRUPTED: Final = 130

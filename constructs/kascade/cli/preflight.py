@@ -18,8 +18,8 @@ from kascade.cli.outputs import (
     keep_writable,
     write_json,
 )
-from kascade.config.loader import load_config
-from kascade.sizing.planner import plan_file
+from kascade.planning.loading import load_config
+from kascade.planning.planner import plan_file
 from kascade.units import counted
 
 if TYPE_CHECKING:

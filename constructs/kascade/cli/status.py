@@ -20,7 +20,7 @@ from kascade.cli.outputs import (
 from kascade.cli.pods import NoWayError, PodsState, pods_states
 from kascade.errors import EXIT_INVALID, KascadeError
 from kascade.plan import ServingPlan
-from kascade.sizing.planner import plan_file
+from kascade.planning.planner import plan_file
 
 if TYPE_CHECKING:
     from kascade.preflight.account import Account

@@ -15,6 +15,7 @@ from kascade.cli.kubectl import Kubectl
 from kascade.errors import KascadeError
 from kascade.kube._labels import engine_selector
 from kascade.plan import ServingPlan, VerifyPlan
+from kascade.planning.planner import plan_file
 from kascade.programs.verify.command import (
     EXIT_INTERRUPTED,
     add_settings,
@@ -28,7 +29,6 @@ from kascade.programs.verify.facts import Facts
 from kascade.programs.verify.proof import UnusableError
 from kascade.programs.verify.reading import Listing, Look
 from kascade.programs.verify.target import Replica, Target
-from kascade.sizing.planner import plan_file
 from kascade.sizing.verification import FEWEST_REPLICAS
 from kascade.units import counted
 

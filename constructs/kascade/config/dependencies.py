@@ -62,7 +62,7 @@ def read_dependencies_chart(
         chart = _chart(place, named)
         agent = _agent(place, named)
     except UnreadableError as error:
-        return None, [Problem(path=_FIELD, message=str(error))]
+        return None, [Problem(path=_FIELD, code="dependencies-chart", message=str(error))]
     problems = list(_unknown(config, agent, named))
     return (None, problems) if problems else (chart, [])
 
@@ -186,6 +186,7 @@ def _unknown(config: ServingConfig, agent: str, named: str) -> Iterator[Problem]
     if unlisted:
         yield Problem(
             path=_FIELD,
+            code="chart-instance-type",
             message=f"the health agent of {named} runs on listed types only, and "
             f"{', '.join(unlisted)} is not among them, so HyperPod would replace no broken node; "
             "take a newer clone, another type, or leave this out: Kascade's own agent runs on "
@@ -196,6 +197,7 @@ def _unknown(config: ServingConfig, agent: str, named: str) -> Iterator[Problem]
     if config.region in REGIONS and not quoted and config.images.health_agent is None:
         yield Problem(
             path=_FIELD,
+            code="chart-region",
             message=f"the health agent of {named} knows no registry in {config.region} and would "
             "name one of another region; take a newer clone, or name the image in "
             "images.health_agent",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kascade.catalog.models import ModelFacts, facts_from_hf_config
 from kascade.config.blocks import ServingConfig
-from kascade.config.checks import check_config
 from kascade.config.dependencies import DependenciesChart, read_dependencies_chart
 from kascade.config.lock import Lock, check_lock, lock_path, parse_lock
 from kascade.config.messages import parse
@@ -76,11 +75,12 @@ class LoadedConfig:
         return self.lines.get(path)
 
 
-def read_config(path: Path) -> LoadedConfig:
+def read_config(path: Path, *, check: Callable[[ServingConfig], Iterable[Problem]]) -> LoadedConfig:
     """Read a YAML file and everything it names, and collect every mistake in it.
 
     Args:
         path: The file.
+        check: Finds what its fields say against each other.
 
     Returns:
         The configuration and its problems. Nothing is raised for a mistake in the file.
@@ -90,7 +90,7 @@ def read_config(path: Path) -> LoadedConfig:
         text = read_text(path, "configuration file")
         raw, lines, doubles = parse_yaml(text)
     except UnreadableError as error:
-        problem = Problem(path=(), message=str(error), line=error.line)
+        problem = Problem(path=(), code="unreadable-file", message=str(error), line=error.line)
         return LoadedConfig(
             source=source,
             config=None,
@@ -120,7 +120,7 @@ def read_config(path: Path) -> LoadedConfig:
     zone_offerings, offering_problems = _read_zone_offerings(parsed.config, path.parent)
     chart, chart_problems = read_dependencies_chart(parsed.config, path.parent)
     file_problems = (*model_problems, *offering_problems)
-    loaded = loaded.add((*file_problems, *chart_problems, *check_config(parsed.config)))
+    loaded = loaded.add((*file_problems, *chart_problems, *check(parsed.config)))
     loaded = loaded.add(_read_lock_problems(parsed.config, lock_path(path)))
     return replace(
         loaded,
@@ -151,7 +151,9 @@ def read_lock(path: Path) -> Lock:
         line = getattr(error, "line", None)
         place = "" if line is None else f"line {line}: "
         message = f"this is no lock of a deployment: {place}{error}. Restore it from the repository"
-        raise InvalidConfigError(str(path), [Problem(path=(), message=message)]) from None
+        raise InvalidConfigError(
+            str(path), [Problem(path=(), code="lock-file", message=message)]
+        ) from None
 
 
 def _read_lock_problems(config: ServingConfig, path: Path) -> list[Problem]:
@@ -161,24 +163,6 @@ def _read_lock_problems(config: ServingConfig, path: Path) -> list[Problem]:
         (problem,) = error.problems
         # No line, which would be one of the configuration.
         return [replace(problem, message=f"{path}: {problem.message}", line=0)]
-
-
-def load_config(path: Path) -> ServingConfig:
-    """Read a YAML file and return it validated.
-
-    Mistakes that only sizing can see, such as a model too large for its GPUs, are found by
-    :func:`kascade.plan_file` or :func:`kascade.plan_serving`.
-
-    Args:
-        path: The file.
-
-    Raises:
-        InvalidConfigError: With every mistake in the file.
-    """
-    loaded = read_config(path)
-    if loaded.problems or loaded.config is None:
-        raise InvalidConfigError(loaded.source, loaded.problems)
-    return loaded.config
 
 
 def _read_model_files(
@@ -197,7 +181,7 @@ def _read_model_files(
                 raise UnreadableError(msg)
             facts[model.name] = facts_from_hf_config(model.model, content)
         except (UnreadableError, ValueError) as error:
-            problems.append(Problem(path=path, message=str(error)))
+            problems.append(Problem(path=path, code="config-json", message=str(error)))
     return facts, problems
 
 
@@ -219,4 +203,6 @@ def _read_zone_offerings(
         )
         return parse_zone_offerings(content, source=name, region=config.region), []
     except (UnreadableError, ValueError) as error:
-        return None, [Problem(path=("zone_offerings",), message=str(error))]
+        return None, [
+            Problem(path=("zone_offerings",), code="zone-offerings-file", message=str(error))
+        ]

@@ -106,6 +106,7 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
     if "account" in lock and config.account is None:
         yield Problem(
             path=("account",),
+            code="locked",
             message=f"there is none, but {source} says that {_shown(lock['account'])} is deployed, "
             "and without it a deployment goes to whichever account is active; put it back, in "
             "quotes",
@@ -115,6 +116,7 @@ def check_lock(config: ServingConfig, lock: Lock, source: str) -> Iterator[Probl
         if field in lock and field in wanted and not _kept(path, lock[field], wanted[field]):
             yield Problem(
                 path=path,
+                code="locked",
                 message=f"got {_shown(wanted[field])}, but {source} says that "
                 f"{_shown(lock[field])} is deployed, and that is fixed for life: {reason}. Go back "
                 "to it, or make another deployment from a copy of this file",
@@ -134,12 +136,14 @@ def _of_version(config: ServingConfig, lock: Lock, source: str) -> Iterator[Prob
     if after > before + 1:
         yield Problem(
             path=VERSION,
+            code="kubernetes-upgrade",
             message=f"{said}upgrades a control plane one minor version at a time. Deploy "
             f"'1.{before + 1}' first",
         )
     if after < before:
         yield Problem(
             path=VERSION,
+            code="kubernetes-downgrade",
             message=f"{said}takes no control plane back. Put {deployed!r} back; only where that "
             f"upgrade never came about (`aws eks describe-cluster --name {config.name} --query "
             f"cluster.version` says {wanted}) write {wanted!r} into {source}",

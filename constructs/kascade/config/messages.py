@@ -26,6 +26,16 @@ _BOUNDS: Final = {
     "greater_than": ("gt", "more than"),
     "less_than": ("lt", "less than"),
 }
+_CODES: Final = {
+    "extra_forbidden": "unknown-field",
+    "missing": "missing-field",
+    "literal_error": "not-allowed",
+    "union_tag_invalid": "not-allowed",
+    "union_tag_not_found": "missing-kind",
+    "too_short": "too-few",
+    "too_long": "too-many",
+}
+"""Names of mistakes by pydantic's type of error; the others are of the wrong type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +75,7 @@ def parse(raw: Mapping[object, object]) -> ParsedConfig:
     if len(errors) > _MAX_ERRORS:
         shown = tuple(_problem(data, details) for details in errors[:_MAX_ERRORS])
         rest = f"and {len(errors) - _MAX_ERRORS:,} more mistakes; is this a deployment file at all?"
-        more = Problem(path=(), message=rest)
+        more = Problem(path=(), code="too-many-problems", message=rest)
         return ParsedConfig(config=None, problems=(*shown, more), broken=(), origins={})
     errors = [details for details in errors if not _is_echo(data, details)]
     problems = tuple(_problem(data, details) for details in errors)
@@ -196,7 +206,16 @@ def _backwards(path: ConfigPath) -> tuple[tuple[int, int | str], ...]:
 
 def _problem(data: Any, details: ErrorDetails) -> Problem:
     path = _data_path(data, details["loc"])
-    return Problem(path=path, message=_sentence(data, path, details))
+    return Problem(path=path, code=_code(details), message=_sentence(data, path, details))
+
+
+def _code(details: ErrorDetails) -> str:
+    kind = details["type"]
+    if kind == "value_error":
+        return str(getattr(details["ctx"]["error"], "code", "wrong-value"))
+    if kind in _BOUNDS:
+        return "out-of-range"
+    return _CODES.get(kind, "wrong-type")
 
 
 def _is_echo(data: Any, details: ErrorDetails) -> bool:

@@ -197,12 +197,12 @@ class _NodeReader:
         text = str(node.value)
         kind = node.tag.rpartition(":")[2]
         if len(text) > _MAX_SCALAR:
-            self._refuse(node, path, f"the value has {len(text):,} characters; no field needs that")
+            message = f"the value has {len(text):,} characters; no field needs that"
+            self._refuse(node, path, "value-too-long", message)
             return text[:_MAX_SCALAR]
         if _UNPRINTABLE.search(text):
-            self._refuse(
-                node, path, f"the value {_shown(text)} holds a control character; remove it"
-            )
+            message = f"the value {_shown(text)} holds a control character; remove it"
+            self._refuse(node, path, "control-character", message)
             return _UNPRINTABLE.sub("?", text)
         if kind == "timestamp":
             return text
@@ -210,24 +210,25 @@ class _NodeReader:
             msg = (
                 f"the number {_shown(text)} is not plain decimal, and YAML would read it otherwise"
             )
-            self._refuse(node, path, f"{msg}; write it in digits, or in quotes if it is text")
+            message = f"{msg}; write it in digits, or in quotes if it is text"
+            self._refuse(node, path, "not-decimal", message)
             return text
         try:
             return self._constructor.construct_object(node)
         except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             what = _cut(getattr(error, "problem", None) or str(error), 2 * _MAX_SHOWN)
-            self._refuse(
-                node, path, f"the value {_shown(text)} cannot be read: {what}; put it in quotes"
-            )
+            message = f"the value {_shown(text)} cannot be read: {what}; put it in quotes"
+            self._refuse(node, path, "unreadable-value", message)
             return text
 
     def _expect_tag(self, node: yaml.Node, path: ConfigPath, kind: str) -> None:
         if node.tag != f"tag:yaml.org,2002:{kind}":
-            self._refuse(node, path, f"the tag {node.tag} means nothing here; remove it")
+            message = f"the tag {node.tag} means nothing here; remove it"
+            self._refuse(node, path, "unknown-tag", message)
 
-    def _refuse(self, node: yaml.Node, path: ConfigPath, message: str) -> None:
+    def _refuse(self, node: yaml.Node, path: ConfigPath, code: str, message: str) -> None:
         line = node.start_mark.line + 1
-        self.problems.append(Problem(path=path, message=message, line=line))
+        self.problems.append(Problem(path=path, code=code, message=message, line=line))
 
     def _mapping(self, node: yaml.MappingNode, path: ConfigPath) -> dict[object, object]:
         first: dict[object, int] = {}
@@ -239,14 +240,17 @@ class _NodeReader:
                     f"the field {_shown(key)} stands twice (also in line {first[key]}); YAML "
                     "would silently keep the last one, so remove one of them"
                 )
-                self.problems.append(Problem(path=(*path, str(key)), message=msg, line=line))
+                self.problems.append(
+                    Problem(path=(*path, str(key)), code="duplicate-field", message=msg, line=line)
+                )
             else:
                 first[key] = line
         try:
             self._constructor.flatten_mapping(node)
         except yaml.YAMLError as error:
             what = _cut(getattr(error, "problem", None) or str(error), 2 * _MAX_SHOWN)
-            self._refuse(node, path, f"the merge `<<` cannot be done: {what}; write the block out")
+            message = f"the merge `<<` cannot be done: {what}; write the block out"
+            self._refuse(node, path, "unreadable-merge", message)
             return {}
         result: dict[object, object] = {}
         for key_node, value_node in node.value:

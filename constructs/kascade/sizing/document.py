@@ -34,7 +34,8 @@ def write_plan(plan: ServingPlan, path: Path) -> None:
 
 def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = (f for f in dataclasses.fields(value) if f.metadata.get("in_plan", True))
+        return {f.name: _plain(getattr(value, f.name)) for f in fields}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):

@@ -7,12 +7,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kascade.catalog.kubernetes import KEY_SECRET
 from kascade.config.blocks import (
     CurvineConfig,
     DirectoryConfig,
     ManagedConfig,
 )
-from kascade.config.references import KEY_SECRET
 from kascade.plan import (
     CurvineL2Plan,
     DirectoryL2Plan,

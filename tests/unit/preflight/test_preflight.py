@@ -16,7 +16,7 @@ import yaml
 
 from kascade import plan_file
 from kascade.cli.main import main
-from kascade.config.loader import load_config
+from kascade.planning.loading import load_config
 from kascade.preflight import account
 from kascade.preflight.run import CHECKS, preflight
 from tests.unit.preflight.accounts import ACCOUNTS, TROUBLE, Prepared

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kascade import plan_file
-from kascade.config.loader import load_config
+from kascade.planning.loading import load_config
 from kascade.preflight.run import preflight
 from tests.unit.preflight.ordinary import hyperpod_cluster, ordinary, stack
 from tests.unit.preflight.played import PlayedAws

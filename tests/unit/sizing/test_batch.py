@@ -6,7 +6,7 @@ import pytest
 
 from kascade import plan_file
 from kascade.cli.plan_view import show_plan
-from tests.unit.config.test_invariants import base, write
+from tests.unit.config.builders import base, write
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from kascade.catalog.instances import INSTANCES
 from kascade.config.blocks import ServingConfig
 from kascade.plan import CurvineL2Plan, ServingPlan
+from kascade.planning.planner import plan_serving
 from kascade.sizing import host, pool
 from kascade.sizing.l2 import L2Share, curvine_workers, room_for_writers
-from kascade.sizing.planner import plan_serving
 from kascade.units import GB, GIB, MIB
 
 MODEL = "Qwen/Qwen2-7B-Instruct"

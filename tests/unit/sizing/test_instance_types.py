@@ -10,8 +10,8 @@ from k8s.charts import build_charts
 from kascade import ServingPlan
 from kascade.catalog.instances import INSTANCES
 from kascade.config.blocks import ServingConfig
+from kascade.planning.planner import plan_serving
 from kascade.sizing.instances import in_common
-from kascade.sizing.planner import plan_serving
 
 LIST = ("ml.g6e.8xlarge", "ml.g6e.4xlarge")
 

@@ -10,7 +10,7 @@ from kascade import plan_file
 from kascade.bench.measures import usd_per_million
 from kascade.cli.plan_view import show_plan
 from kascade.sizing.document import plan_text
-from tests.unit.config.test_invariants import base, write
+from tests.unit.config.builders import base, write
 
 
 def unpriced(**group: object) -> dict[str, Any]:

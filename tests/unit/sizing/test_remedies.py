@@ -12,7 +12,8 @@ import yaml
 from kascade import InvalidConfigError, ServingConfig, plan_file
 from kascade.errors import Problem, Remedy
 from kascade.sizing.remedies import advised, setting
-from tests.unit.config.test_invariants import MISTAKES, base, write
+from tests.unit.config.builders import base, write
+from tests.unit.rules.rows.files import MISTAKES
 
 ADVICE = re.compile(r"\. (?=(?:Set|Leave) [\w.\[\]]+ (?:to|out))")
 CHANGE = re.compile(r"(?:set|leave) ([\w.\[\]]+) (?:to (\S+)|out)$", re.IGNORECASE)
@@ -47,7 +48,7 @@ def head(problem: Problem) -> tuple[object, str]:
 
 
 CASES: dict[str, dict[str, Any]] = {}
-for _name, (_edit, _, _) in MISTAKES.items():
+for _name, (_edit, *_) in MISTAKES.items():
     _config = base()
     _edit(_config)
     CASES[_name] = _config

@@ -8,7 +8,7 @@ import yaml
 
 from kascade import plan_file
 from kascade.catalog.kubernetes import KUBERNETES_VERSIONS, SUPPORT_ENDS
-from tests.unit.config.test_invariants import base, write
+from tests.unit.config.builders import base, write
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,7 +10,7 @@ import yaml
 
 from kascade import plan_file
 from tests.checkout import ROOT
-from tests.unit.config.test_invariants import write
+from tests.unit.config.builders import write
 
 Edit = Callable[[dict[str, Any]], object]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kascade import ServingPlan, plan_file
-from kascade.config.references import KEY_SECRET
+from kascade.catalog.kubernetes import KEY_SECRET
 from kascade.plan import EnginePlan, L2Plan, ManagedL2Plan
 from kascade.sizing.tenancy import PROOF_TENANT, STRANGER, TENANT_HEADER, shared_places
 

@@ -7,7 +7,7 @@ import pytest
 
 from kascade import ServingPlan, plan_file
 from kascade.cli.plan_view import show_plan
-from tests.unit.config.test_invariants import base, write
+from tests.unit.config.builders import base, write
 
 
 def plan_of(folder: Path, **changes: Any) -> ServingPlan:

@@ -7,12 +7,21 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from kascade.catalog.hyperpod import (
+    GROUP_NAME,
+    MAX_ALARMS,
+    MAX_INSTANCES,
+    MAX_PERCENTAGE,
+    MAX_TYPES,
+    MAX_VOLUME_GIB,
+    MAX_WAIT_SECONDS,
+)
+from kascade.catalog.kubernetes import SUBDOMAIN
 from kascade.catalog.node_paths import OWN_MOUNT
 from kascade.catalog.schedules import SCHEDULE, SCHEDULE_WORDS
 from kascade.config.blocks.values import (
     GROUP_ID,
     PATH_STEP,
-    SUBDOMAIN,
     Block,
     GroupLabelValue,
     KeyArn,
@@ -21,12 +30,10 @@ from kascade.config.blocks.values import (
     NoSwitch,
     Usd,
     Whole,
+    WrongValueError,
     matching,
     name_error,
 )
-
-_GROUP_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
-"""InstanceGroupName of CloudFormation's registry."""
 
 _HOST_PATH = re.compile(rf"(?={OWN_MOUNT.pattern}$)(/{PATH_STEP}){{1,6}}")
 
@@ -49,9 +56,9 @@ _ALARM = re.compile(r"(?!\s|arn:).{1,255}(?<!\s)")
 
 def group_name(value: str) -> str:
     """Whatever HyperPod takes; only a group that is there may have more than a short name."""
-    if not _GROUP_NAME.fullmatch(value):
+    if not GROUP_NAME.fullmatch(value):
         msg = f"{name_error(value)}; HyperPod itself takes 63 letters, digits and inner hyphens"
-        raise ValueError(msg)
+        raise WrongValueError("not-a-group-name", msg)
     return value
 
 
@@ -102,7 +109,7 @@ class InstanceGroupConfig(Block):
     )
     instance_types: tuple[str, ...] = Field(
         default=(),
-        max_length=20,
+        max_length=MAX_TYPES,
         description="Several types instead of one, the preferred first: HyperPod takes what it "
         "can get. They carry the same GPUs, and every engine is sized for the smallest.",
     )
@@ -133,7 +140,7 @@ class InstanceGroupConfig(Block):
     volume_gib: Whole = Field(
         default=200,
         ge=100,
-        le=16384,
+        le=MAX_VOLUME_GIB,
         description="Second encrypted volume of each instance, for container images and logs; the "
         "root volume has no size setting.",
     )
@@ -185,19 +192,24 @@ class SoftwareUpdatesConfig(Block):
     batch_count: Whole | None = Field(
         default=None,
         ge=1,
-        le=6758,
+        le=MAX_INSTANCES,
         description="Nodes of a group that are away at once. Without it and batch_percentage: 1.",
     )
     batch_percentage: Whole | None = Field(
-        default=None, ge=1, le=100, description="The same as a share of the group, in percent."
+        default=None,
+        ge=1,
+        le=MAX_PERCENTAGE,
+        description="The same as a share of the group, in percent.",
     )
-    wait_seconds: Whole = Field(default=0, ge=0, le=3600, description="Pause between two batches.")
+    wait_seconds: Whole = Field(
+        default=0, ge=0, le=MAX_WAIT_SECONDS, description="Pause between two batches."
+    )
     rollback_alarms: tuple[
         Annotated[str, matching(_ALARM, "the name of a CloudWatch alarm, which is not its ARN")],
         ...,
     ] = Field(
         default=(),
-        max_length=10,
+        max_length=MAX_ALARMS,
         description="CloudWatch alarms of yours, by name; one that goes off rolls the update back.",
     )
 

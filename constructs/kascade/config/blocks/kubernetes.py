@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from kascade.catalog.kubernetes import DEFAULT_KUBERNETES_VERSION
+from kascade.catalog.kubernetes import DEFAULT_KUBERNETES_VERSION, SUBDOMAIN
 from kascade.config.blocks.values import (
     GROUP_ID,
-    SUBDOMAIN,
     Block,
     LogRetention,
     PublicCidr,

@@ -8,7 +8,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from kascade.config.blocks.values import Block, Cidr, LogRetention, checked_cidr, matching
+from kascade.config.blocks.values import (
+    Block,
+    Cidr,
+    LogRetention,
+    WrongValueError,
+    checked_cidr,
+    matching,
+)
 
 _SUBNET = re.compile(r"subnet-[0-9a-f]{8}([0-9a-f]{9})?")
 
@@ -32,10 +39,10 @@ def _range_of_a_vpc(value: str, *, smallest: int, whose: str, known: tuple[str, 
     network = ipaddress.IPv4Network(checked_cidr(value))
     if not _LARGEST_RANGE <= network.prefixlen <= smallest:
         msg = f"{value!r} is a /{network.prefixlen}; {whose} takes /{_LARGEST_RANGE} to /{smallest}"
-        raise ValueError(msg)
+        raise WrongValueError("network-size", msg)
     if not any(network.subnet_of(ipaddress.IPv4Network(whole)) for whole in known):
         msg = f"{value!r} is not in the private ranges {', '.join(known)}; give one that is"
-        raise ValueError(msg)
+        raise WrongValueError("not-private", msg)
     return value
 
 

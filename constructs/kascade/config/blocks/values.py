@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from kascade.catalog.kubernetes import LABEL_KEY, LABEL_VALUE, SUBDOMAIN
+
 MAX_NAME = 20
 
 MAX_MODEL_NAME = 32
@@ -25,15 +27,7 @@ _IMAGE = re.compile(
     re.ASCII,
 )
 
-SUBDOMAIN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
-
-_NAME_PART = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
-
-_LABEL_VALUE = re.compile(rf"({_NAME_PART})?")
-
-_FULL_LABEL_VALUE = re.compile(_NAME_PART)
-
-_LABEL_KEY = re.compile(rf"(?![^/]{{254}})({SUBDOMAIN}/)?{_NAME_PART}")
+_LABEL_VALUE = re.compile(rf"({LABEL_VALUE.pattern})?")
 
 _SECRET = re.compile(SUBDOMAIN)
 
@@ -67,6 +61,18 @@ _NOT_INTERNET = (
 """Private, shared, local, multicast and reserved addresses (RFC 6890)."""
 
 
+class WrongValueError(ValueError):
+    """A value that is not of its kind.
+
+    Attributes:
+        code: The mistake's stable name, as in :class:`kascade.errors.Problem`.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def name_error(value: str, limit: int = MAX_NAME) -> str | None:
     """Say why a name is no short one, or None."""
     if _LABEL.fullmatch(value) and len(value) <= limit:
@@ -82,7 +88,7 @@ def short_name(limit: int) -> AfterValidator:
 
     def check(value: str) -> str:
         if (msg := name_error(value, limit)) is not None:
-            raise ValueError(msg)
+            raise WrongValueError("not-a-short-name", msg)
         return value
 
     return AfterValidator(check)
@@ -94,7 +100,7 @@ def matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
     def check(value: str) -> str:
         if not pattern.fullmatch(value):
             msg = f"{value!r} is not {wanted}"
-            raise ValueError(msg)
+            raise WrongValueError("wrong-format", msg)
         return value
 
     return AfterValidator(check)
@@ -106,13 +112,13 @@ def checked_cidr(value: str) -> str:
         network = ipaddress.IPv4Network(value, strict=False)
     except ValueError as error:
         msg = f"{value!r} is not an IPv4 network such as 10.0.0.0/16 ({error})"
-        raise ValueError(msg) from None
+        raise WrongValueError("not-a-network", msg) from None
     if "/" not in value:
         msg = f"{value!r} has no prefix length; write {value}/24 or whatever it is ({network}: one)"
-        raise ValueError(msg)
+        raise WrongValueError("no-prefix-length", msg)
     if str(network) != value:
         msg = f"{value!r} is the network {network}; write it so"
-        raise ValueError(msg)
+        raise WrongValueError("host-bits", msg)
     return value
 
 
@@ -123,7 +129,7 @@ def _public_cidr(value: str) -> str:
             f"{value!r} is not a range of the internet, and who stands in the VPC needs no entry; "
             "leave it out, or give the addresses that your network shows outside"
         )
-        raise ValueError(msg)
+        raise WrongValueError("not-of-the-internet", msg)
     return value
 
 
@@ -134,13 +140,13 @@ def _bucket(value: str) -> str:
             f"{value!r} cannot be the name of a bucket; it is 3 to 63 lower-case letters, digits, "
             "dots and hyphens, without s3:// before it and without a folder behind it"
         )
-        raise ValueError(msg)
+        raise WrongValueError("bucket-name", msg)
     if value.endswith(_OTHER_BUCKETS):
         msg = (
             f"{value!r} names a directory bucket or an access point, which take other rights; give "
             "a general purpose bucket"
         )
-        raise ValueError(msg)
+        raise WrongValueError("bucket-kind", msg)
     return value
 
 
@@ -151,7 +157,7 @@ def _folders(value: str) -> str:
             "_.=+- between single slashes, none at the beginning or end, and no folder that begins "
             "with a dot"
         )
-        raise ValueError(msg)
+        raise WrongValueError("folders", msg)
     return value
 
 
@@ -178,7 +184,7 @@ ImageReference = Annotated[
 LabelKey = Annotated[
     str,
     matching(
-        _LABEL_KEY,
+        LABEL_KEY,
         "a Kubernetes label key (a name of at most 63 letters, digits, dots, dashes or _, and "
         "before it, if any, a domain in lower case and a slash)",
     ),
@@ -194,7 +200,7 @@ LabelValue = Annotated[
 GroupLabelValue = Annotated[
     str,
     matching(
-        _FULL_LABEL_VALUE,
+        LABEL_VALUE,
         "a label value that HyperPod takes (1 to 63 letters, digits, dots, dashes or _)",
     ),
 ]
@@ -225,7 +231,7 @@ Usd = Annotated[float, Field(strict=True, gt=0, le=10_000, allow_inf_nan=False)]
 def _no_switch(value: object) -> object:
     if isinstance(value, bool):
         msg = f"got {value} (a switch); it must be a number"
-        raise ValueError(msg)
+        raise WrongValueError("switch-for-a-number", msg)
     return value
 
 

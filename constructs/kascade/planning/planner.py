@@ -11,15 +11,15 @@ from kascade.catalog.models import MODELS, ModelFacts
 from kascade.config.blocks import (
     ServingConfig,
 )
-from kascade.config.checks import check_config
 from kascade.config.dependencies import DependenciesChart
-from kascade.config.loader import read_config
 from kascade.config.zone_offerings import ZoneOfferings
 from kascade.errors import InvalidConfigError, Problem
 from kascade.plan import (
     EnginePlan,
     ServingPlan,
 )
+from kascade.planning.loading import read_config
+from kascade.rules.configuration import check_config
 from kascade.sizing import host
 from kascade.sizing.addresses import addresses_fit
 from kascade.sizing.advice import advise
