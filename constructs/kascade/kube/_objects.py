@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 import cdk8s
 from constructs import Construct
 
+from kascade.programs import program_files
+
 Fields = Mapping[str, object]
 """Part of an object, as it stands in YAML."""
 
@@ -68,6 +70,23 @@ def add_object(
         *(cdk8s.JsonPatch.add(f"/{key}", value) for key, value in body.items()),
     )
     return made
+
+
+def add_program(scope: Construct, *, program: str, meta: Metadata) -> None:
+    """Add the ConfigMap with the text of a program of ours, which pods mount.
+
+    Args:
+        scope: Parent construct.
+        program: Name of its package in ``kascade.programs``.
+        meta: Name, namespace and labels.
+    """
+    body = {"data": program_files(program)}
+    add_object(scope, api_version="v1", kind="ConfigMap", meta=meta, body=body)
+
+
+def program_hash(program: str) -> str:
+    """Name a program's text, so that another text restarts the pods that mount it."""
+    return content_hash(program_files(program))
 
 
 def pod_template(

@@ -34,7 +34,7 @@ from kascade.kube.cache_program import cache_module_volume
 from kascade.kube.engine_program import engine_program_hash, gpu_checks, program_volume
 from kascade.kube.l2.attachment import Attachment, attach
 from kascade.kube.lmcache import server_container
-from kascade.kube.tenancy import TenancyProgram, program_hash, tenancy_volume
+from kascade.kube.tenancy import TenancyProgram, tenancy_program_hash, tenancy_volume
 from kascade.kube.vllm import engine_container
 from kascade.kube.weights import weights_volume
 from kascade.plan import EnginePlan, NetworkPlan
@@ -47,7 +47,7 @@ pod that it may have to wait for: pulling the image."""
 class Engine(Construct):
     """Deployment, Service, disruption budget and NetworkPolicy of one model.
 
-    Its pods need the ``CacheProgram`` and the ``EngineProgram`` of their namespace.
+    Its pods need the :class:`~kascade.kube.EnginePrograms` of their namespace.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Engine(Construct):
         plan = self._plan
         hashes = [
             engine_program_hash(),
-            *([program_hash()] if plan.tenancy is not None else []),
+            *([tenancy_program_hash()] if plan.tenancy is not None else []),
         ]
         add_object(
             self,
