@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import cdk8s
 from constructs import Construct
 
+from kascade.errors import KascadeError
 from kascade.programs import program_files
 
 Fields = Mapping[str, object]
@@ -46,6 +47,25 @@ class Metadata:
         if self.annotations:
             written["annotations"] = dict(self.annotations)
         return written
+
+
+def expect(**plans: tuple[object, type]) -> None:
+    """Reject an argument that is another plan than a construct takes.
+
+    Args:
+        **plans: What was given and what is wanted, by the name of the argument.
+
+    Raises:
+        KascadeError: With one sentence for each.
+    """
+    found = [
+        f"{argument} is a {type(given).__name__}; give a {wanted.__name__}, such as a plan of "
+        "kascade.kube.plan_model, kascade.kube.plan_pool or kascade.plan_serving holds"
+        for argument, (given, wanted) in plans.items()
+        if not isinstance(given, wanted)
+    ]
+    if found:
+        raise KascadeError("\n".join(found))
 
 
 def add_object(

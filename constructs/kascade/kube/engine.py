@@ -13,7 +13,7 @@ from kascade.kube._labels import (
     engine_selector,
     labels,
 )
-from kascade.kube._objects import Fields, Metadata, add_object, pod_template
+from kascade.kube._objects import Fields, Metadata, add_object, expect, pod_template
 from kascade.kube._pods import (
     ENGINE_PRIORITY,
     POD_SECURITY,
@@ -45,9 +45,12 @@ pod that it may have to wait for: pulling the image."""
 
 
 class Engine(Construct):
-    """Deployment, Service, disruption budget and NetworkPolicy of one model.
+    """Deployment with LMCache servers, Service, disruption budget and NetworkPolicy of one model.
 
-    Its pods need the :class:`~kascade.kube.EnginePrograms` of their namespace.
+    It stands on its namespace, which must admit containers that run as root, on
+    :class:`~kascade.kube.Classes` and the :class:`~kascade.kube.EnginePrograms` of that namespace,
+    on NVIDIA's device plugin, and on the EBS CSI driver where weights are downloaded. Requests come
+    from its :class:`Router` alone.
     """
 
     def __init__(
@@ -60,8 +63,12 @@ class Engine(Construct):
             construct_id: Id below the parent.
             engine: The plan's slice.
             network: Addresses of the VPC, where the collector of metrics comes from.
+
+        Raises:
+            KascadeError: A plan is not the one that the argument takes.
         """
         super().__init__(scope, construct_id)
+        expect(engine=(engine, EnginePlan), network=(network, NetworkPlan))
         self._plan = engine
         self._l2 = attach(engine, network)
         self._selector = engine_selector(engine.name)

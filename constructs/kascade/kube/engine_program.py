@@ -9,6 +9,7 @@ from typing import Final
 
 from constructs import Construct
 
+from kascade.errors import KascadeError
 from kascade.kube._labels import GPU_RESOURCE, labels
 from kascade.kube._objects import Fields, Metadata, add_program, program_hash
 from kascade.kube._pods import (
@@ -22,6 +23,7 @@ from kascade.kube._pods import (
 )
 from kascade.kube.cache_program import CACHE_CONFIG_MAP, CACHE_PROGRAM
 from kascade.plan import EnginePlan
+from kascade.planning.parts import namespace_error
 from kascade.programs.engine.health import SILENT_SECONDS
 
 _PROGRAM: Final = "engine"
@@ -65,8 +67,13 @@ class EnginePrograms(Construct):
             scope: Parent construct.
             construct_id: Id below the parent.
             namespace: Of the engines.
+
+        Raises:
+            KascadeError: It cannot be the name of one.
         """
         super().__init__(scope, construct_id)
+        if (problem := namespace_error(namespace)) is not None:
+            raise KascadeError(problem)
         for program, name in ((CACHE_PROGRAM, CACHE_CONFIG_MAP), (_PROGRAM, _CONFIG_MAP)):
             meta = Metadata(name=name, namespace=namespace, labels=labels({}))
             add_program(self, program=program, meta=meta)
