@@ -397,14 +397,14 @@ def _raw(
     known: Mapping[str, ConfigPath],
     nodes: Sequence[Nodes],
     found: list[str],
-) -> dict[str, Any]:
+) -> dict[object, Any]:
     """Write a file in which everything but the part exists already."""
     if not nodes or not _is_list_of(nodes, Nodes):
         one = "Nodes(group=..., instance_type=..., count=...)"
         wanted = one if known is _MODEL else f"a list of {one}"
         found.append(f"nodes: got {nodes!r}; give {wanted}")
         raise KascadeError("\n".join(found))
-    raw: dict[str, Any] = {
+    raw: dict[object, Any] = {
         "region": PRICE_REGION,
         "zones": [f"{PRICE_REGION}a", f"{PRICE_REGION}b"],
         "instance_groups": [_group(group) for group in nodes],
@@ -436,7 +436,7 @@ def _raw(
     for argument, value in given.items():
         if argument in known:
             *outer, last = known[argument]
-            place = raw
+            place: Any = raw
             for step in outer:
                 place = place[step] if isinstance(step, int) else place.setdefault(step, {})
             place[last] = value
@@ -455,7 +455,7 @@ def _group(nodes: Nodes) -> dict[str, object]:
 
 
 def _plan(
-    raw: Mapping[str, Any],
+    raw: Mapping[object, Any],
     found: list[str],
     known: Mapping[str, ConfigPath],
     *,
