@@ -17,7 +17,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 
 from kascade.aws import AppliedManifests, Capacity, HyperPodCluster, InstanceGroup, Instances
-from kascade.kube.agents import hyperpod_agents
+from kascade.kube import hyperpod_agents
 
 REGION, TYPES = "us-west-2", ["ml.g6e.8xlarge", "ml.g6e.4xlarge"]
 app = cdk.App()

@@ -6,16 +6,12 @@ import cdk8s
 from constructs import Construct
 
 from kascade.kube.cache_keys import CacheKeys
-from kascade.kube.curvine.bootstrap import CurvineBootstrap
-from kascade.kube.curvine.csi import CurvineCsi
-from kascade.kube.curvine.master import CurvineMaster
-from kascade.kube.curvine.policies import CurvinePolicies
-from kascade.kube.curvine.worker import CurvineWorkers
+from kascade.kube.curvine.pool import CurvinePool
 from kascade.kube.janitor import JanitorCommons
 from kascade.kube.l2.directories import CacheDirectories
-from kascade.kube.rules import MastersFixed
 from kascade.kube.verify import VerifyProgram
 from kascade.plan import CurvinePlan, DirectoriesPlan, EnginePlan, JanitorPlan, NetworkPlan
+from kascade.planning.parts import PoolPlan
 
 
 class CacheChart(cdk8s.Chart):
@@ -52,7 +48,10 @@ class CacheChart(cdk8s.Chart):
         """
         super().__init__(scope, construct_id)
         if curvine is not None:
-            self._add_curvine(curvine, taint_keys, network, jobs_image)
+            pool = PoolPlan(
+                curvine=curvine, network=network, taint_keys=taint_keys, jobs_image=jobs_image
+            )
+            CurvinePool(self, "Curvine", pool=pool)
         if directories is not None:
             CacheDirectories(self, "Directories", directories=directories, image=jobs_image)
         if engines:
@@ -60,27 +59,3 @@ class CacheChart(cdk8s.Chart):
         if janitors:
             JanitorCommons(self, "Janitors", janitor=janitors[0], network=network)
         CacheKeys(self, "Keys", engines=engines, image=jobs_image, network=network)
-
-    def _add_curvine(
-        self,
-        curvine: CurvinePlan,
-        taint_keys: tuple[str, ...],
-        network: NetworkPlan,
-        jobs_image: str,
-    ) -> None:
-        CurvinePolicies(self, "Policies", curvine=curvine, network=network)
-        master = CurvineMaster(self, "Master", curvine=curvine)
-        # With one there is nothing to guard: a change to three brings the rule with it, and what
-        # has no namespace is applied before any StatefulSet.
-        if curvine.masters > 1:
-            MastersFixed(self, "MastersFixed", namespace=curvine.namespace, name=master.config_name)
-        for worker in curvine.workers:
-            CurvineWorkers(
-                self,
-                f"Workers-{worker.group}",
-                curvine=curvine,
-                worker=worker,
-                taint_keys=taint_keys,
-            )
-        CurvineBootstrap(self, "Bootstrap", curvine=curvine, config_name=master.config_name)
-        CurvineCsi(self, "Csi", curvine=curvine, jobs_image=jobs_image)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import cdk8s
 from constructs import Construct
 
-from kascade.kube.cache_program import CacheProgram
 from kascade.kube.classes import Classes
 from kascade.kube.device_plugins import EfaDevicePlugin, NvidiaDevicePlugin
-from kascade.kube.engine_program import EngineProgram
+from kascade.kube.engine_program import EnginePrograms
 from kascade.kube.hyperpod import HealthMonitoringAgent, HyperPodAccess
 from kascade.kube.namespaces import ClosedNamespaces
 from kascade.plan import PlatformPlan
@@ -34,8 +33,7 @@ class PlatformChart(cdk8s.Chart):
             hyperpod=platform.agents,
         )
         Classes(self, "Classes")
-        CacheProgram(self, "CacheProgram", namespace=platform.namespaces.serving)
-        EngineProgram(self, "EngineProgram", namespace=platform.namespaces.serving)
+        EnginePrograms(self, "EnginePrograms", namespace=platform.namespaces.serving)
         if platform.agents:
             self._add_agents(platform)
 

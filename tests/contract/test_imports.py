@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 HEAVY = {"aws_cdk", "boto3", "botocore", "cdk8s", "cdk_nag", "constructs", "jsii", "rich"}
 
 
-@pytest.mark.parametrize("module", ["kascade", "kascade.sizing.document"])
+@pytest.mark.parametrize("module", ["kascade", "kascade.sizing.document", "kascade.kube"])
 def test_the_pure_face_loads_nothing_heavy(module: str) -> None:
     result = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", f"import {module}"],

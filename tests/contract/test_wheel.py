@@ -11,7 +11,14 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
+import yaml
+
+from kascade.catalog.kubernetes import DEFAULT_KUBERNETES_VERSION
+from kascade.errors import KascadeError
+from kascade.kube import check_agreement
+from kascade.observability.metrics import Component
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "constructs" / "kascade"
@@ -92,7 +99,8 @@ def test_the_command_plans_from_the_wheel(installed: Path, tmp_path: Path) -> No
     assert json.loads((tmp_path / "plan.json").read_text())
 
 
-EXAMPLE = ROOT / "examples" / "own_stack.py"
+EXAMPLES = ROOT / "examples"
+EXAMPLE = EXAMPLES / "own_stack.py"
 
 
 @pytest.mark.parametrize("region", ["us-west-2", "eu-central-1"])
@@ -140,6 +148,100 @@ def test_a_strangers_stack_is_short() -> None:
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
     assert len(lines) < 30
+
+
+def _run_example(installed: Path, folder: Path, name: str) -> str:
+    """Run an example with nothing of this repository but the wheel, and return what it says."""
+    example = folder / f"{name}.py"
+    example.write_text((EXAMPLES / example.name).read_text())
+    argv = [str(installed), "-I", str(example)]
+    ran = subprocess.run(argv, cwd=folder, check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def _manifests(file: Path) -> list[dict[str, Any]]:
+    """Read the objects of a file, each of which fits Kubernetes' own strict schema."""
+    objects: list[dict[str, Any]] = list(yaml.safe_load_all(file.read_text()))
+    for item in objects:
+        kubernetes_validate.validate(item, DEFAULT_KUBERNETES_VERSION, strict=True)
+    check_agreement(objects)
+    return objects
+
+
+def _named(objects: list[dict[str, Any]], kind: str) -> list[str]:
+    return [item["metadata"]["name"] for item in objects if item["kind"] == kind]
+
+
+def _names_used(value: Any, key: str) -> set[str]:
+    """Values of a field wherever it stands."""
+    if isinstance(value, list):
+        return {name for item in value for name in _names_used(item, key)}
+    if not isinstance(value, dict):
+        return set()
+    own = {value[key]} if isinstance(value.get(key), str) else set()
+    return own | {name for item in value.values() for name in _names_used(item, key)}
+
+
+def test_a_pool_of_ones_own_stands_on_what_its_file_holds(installed: Path, tmp_path: Path) -> None:
+    said = _run_example(installed, tmp_path, "own_pool")
+    objects = _manifests(tmp_path / "own-pool" / "pool.k8s.yaml")
+    (claim,) = _named(objects, "PersistentVolumeClaim")
+    assert claim in said
+    assert _named(objects, "Namespace") == ["pool"]
+    assert _names_used(objects, "storageClassName") - {""} <= {*_named(objects, "StorageClass")}
+    ours = {name for name in _names_used(objects, "priorityClassName") if "system" not in name}
+    assert ours <= {*_named(objects, "PriorityClass")}
+    assert _named(objects, "Job")
+    assert _named(objects, "CSIDriver") == ["curvine"]
+
+
+def test_an_engine_of_ones_own_stands_on_what_its_file_holds(
+    installed: Path, tmp_path: Path
+) -> None:
+    said = _run_example(installed, tmp_path, "own_engine")
+    objects = _manifests(tmp_path / "own-engine" / "qwen2-7b.k8s.yaml")
+    assert _named(objects, "Deployment") == ["qwen2-7b", "qwen2-7b-router"]
+    assert _names_used(objects, "priorityClassName") <= {*_named(objects, "PriorityClass")}
+    assert _names_used(objects, "storageClassName") <= {*_named(objects, "StorageClass")}
+    maps = {
+        volume["configMap"]["name"]
+        for item in objects
+        if item["kind"] == "Deployment"
+        for volume in item["spec"]["template"]["spec"]["volumes"]
+        if "configMap" in volume
+    }
+    assert maps
+    assert maps <= {*_named(objects, "ConfigMap")}
+    (url,) = (line for line in said.splitlines() if line.startswith("http"))
+    name, space = url.removeprefix("http://").partition(":")[0].split(".")
+    assert name in _named(objects, "Service")
+    assert [space] == _named(objects, "Namespace")
+
+
+def test_the_check_sees_an_engine_and_a_router_that_contradict_each_other(
+    installed: Path, tmp_path: Path
+) -> None:
+    _run_example(installed, tmp_path, "own_engine")
+    file = tmp_path / "own-engine" / "qwen2-7b.k8s.yaml"
+    file.write_text(file.read_text().replace("--service-discovery-port=8000", "--x=8000"))
+    with pytest.raises(KascadeError):
+        _manifests(file)
+
+
+def test_boards_of_ones_own_are_files_that_a_grafana_imports(
+    installed: Path, tmp_path: Path
+) -> None:
+    _run_example(installed, tmp_path, "own_boards")
+    folder = tmp_path / "own-boards"
+    boards = {file.stem: json.loads(file.read_text()) for file in folder.glob("*.json")}
+    assert boards
+    for uid, board in boards.items():
+        assert board["uid"] == uid
+        (source,) = (v for v in board["templating"]["list"] if v["type"] == "datasource")
+        assert source["current"]["value"] == "default"
+    scraped = yaml.safe_load((folder / "scrape.yaml").read_text())
+    assert {job["job_name"] for job in scraped["scrape_configs"]} == {c.value for c in Component}
 
 
 def _is_docstring(node: ast.stmt) -> bool:

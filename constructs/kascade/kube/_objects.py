@@ -15,6 +15,9 @@ from dataclasses import dataclass, field, replace
 import cdk8s
 from constructs import Construct
 
+from kascade.errors import KascadeError
+from kascade.programs import program_files
+
 Fields = Mapping[str, object]
 """Part of an object, as it stands in YAML."""
 
@@ -46,6 +49,25 @@ class Metadata:
         return written
 
 
+def expect(**plans: tuple[object, type]) -> None:
+    """Reject an argument that is another plan than a construct takes.
+
+    Args:
+        **plans: What was given and what is wanted, by the name of the argument.
+
+    Raises:
+        KascadeError: With one sentence for each.
+    """
+    found = [
+        f"{argument} is a {type(given).__name__}; give a {wanted.__name__}, such as a plan of "
+        "kascade.kube.plan_model, kascade.kube.plan_pool or kascade.plan_serving holds"
+        for argument, (given, wanted) in plans.items()
+        if not isinstance(given, wanted)
+    ]
+    if found:
+        raise KascadeError("\n".join(found))
+
+
 def add_object(
     scope: Construct, *, api_version: str, kind: str, meta: Metadata, body: Fields
 ) -> cdk8s.ApiObject:
@@ -68,6 +90,23 @@ def add_object(
         *(cdk8s.JsonPatch.add(f"/{key}", value) for key, value in body.items()),
     )
     return made
+
+
+def add_program(scope: Construct, *, program: str, meta: Metadata) -> None:
+    """Add the ConfigMap with the text of a program of ours, which pods mount.
+
+    Args:
+        scope: Parent construct.
+        program: Name of its package in ``kascade.programs``.
+        meta: Name, namespace and labels.
+    """
+    body = {"data": program_files(program)}
+    add_object(scope, api_version="v1", kind="ConfigMap", meta=meta, body=body)
+
+
+def program_hash(program: str) -> str:
+    """Name a program's text, so that another text restarts the pods that mount it."""
+    return content_hash(program_files(program))
 
 
 def pod_template(

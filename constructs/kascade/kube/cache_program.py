@@ -1,19 +1,15 @@
-"""Our module in LMCache's server: what it is told, and the ConfigMap that carries it."""
+"""Our module in LMCache's server: where it lies in the pod, and what it is told."""
 
 from __future__ import annotations
 
 import json
 from typing import Final
 
-from constructs import Construct
-
-from kascade.kube._labels import labels
-from kascade.kube._objects import Fields, Metadata, add_object, content_hash
+from kascade.kube._objects import Fields, program_hash
 from kascade.kube.l2.adapters import Adapter, FsNativeAdapter
-from kascade.programs import program_files
 
-_PROGRAM: Final = "cache"
-_CONFIG_MAP: Final = "kascade-cache-module"
+CACHE_PROGRAM: Final = "cache"
+CACHE_CONFIG_MAP: Final = "kascade-cache-module"
 _VOLUME: Final = "cache-module"
 _PYTHON_PATH: Final = "/opt/kascade"
 
@@ -29,27 +25,6 @@ CACHE_MODULE_MOUNT: Final[Fields] = {
 CACHE_MODULE_ENV: Final = {"PYTHONPATH": _PYTHON_PATH, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-class CacheProgram(Construct):
-    """The module's text, for all engines of a namespace; applied before any of them."""
-
-    def __init__(self, scope: Construct, construct_id: str, *, namespace: str) -> None:
-        """Add the ConfigMap.
-
-        Args:
-            scope: Parent construct.
-            construct_id: Id below the parent.
-            namespace: Of the engines.
-        """
-        super().__init__(scope, construct_id)
-        add_object(
-            self,
-            api_version="v1",
-            kind="ConfigMap",
-            meta=Metadata(name=_CONFIG_MAP, namespace=namespace, labels=labels({})),
-            body={"data": program_files(_PROGRAM)},
-        )
-
-
 def cache_module_arg(adapter: Adapter | None, *, renew_seconds: int) -> str:
     """Argument of ``lmcache server``.
 
@@ -60,7 +35,7 @@ def cache_module_arg(adapter: Adapter | None, *, renew_seconds: int) -> str:
     config: dict[str, object] = {
         "opens": adapter is not None and adapter.serde is not None,
         # The text's hash, so that another text restarts the pods.
-        "text": content_hash(program_files(_PROGRAM)),
+        "text": program_hash(CACHE_PROGRAM),
     }
     if isinstance(adapter, FsNativeAdapter):
         config |= {"directory": adapter.base_path, "renew_seconds": renew_seconds}
@@ -70,4 +45,4 @@ def cache_module_arg(adapter: Adapter | None, *, renew_seconds: int) -> str:
 
 def cache_module_volume() -> Fields:
     """Volume of the pod."""
-    return {"name": _VOLUME, "configMap": {"name": _CONFIG_MAP}}
+    return {"name": _VOLUME, "configMap": {"name": CACHE_CONFIG_MAP}}

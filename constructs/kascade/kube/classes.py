@@ -23,7 +23,11 @@ _PRIORITIES: Final = (
 
 
 class Classes(Construct):
-    """Two priority classes, and the storage classes of what lies on EBS."""
+    """Two priority classes, and the storage classes of what lies on EBS: once in a cluster.
+
+    ``kascade-engine`` and ``kascade-cache`` stand above every default pod; ``kascade-gp3`` and
+    ``kascade-weights`` are encrypted gp3 volumes that go with their claims.
+    """
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         """Add the objects.

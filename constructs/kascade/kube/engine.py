@@ -13,7 +13,7 @@ from kascade.kube._labels import (
     engine_selector,
     labels,
 )
-from kascade.kube._objects import Fields, Metadata, add_object, pod_template
+from kascade.kube._objects import Fields, Metadata, add_object, expect, pod_template
 from kascade.kube._pods import (
     ENGINE_PRIORITY,
     POD_SECURITY,
@@ -34,7 +34,7 @@ from kascade.kube.cache_program import cache_module_volume
 from kascade.kube.engine_program import engine_program_hash, gpu_checks, program_volume
 from kascade.kube.l2.attachment import Attachment, attach
 from kascade.kube.lmcache import server_container
-from kascade.kube.tenancy import TenancyProgram, program_hash, tenancy_volume
+from kascade.kube.tenancy import TenancyProgram, tenancy_program_hash, tenancy_volume
 from kascade.kube.vllm import engine_container
 from kascade.kube.weights import weights_volume
 from kascade.plan import EnginePlan, NetworkPlan
@@ -45,9 +45,12 @@ pod that it may have to wait for: pulling the image."""
 
 
 class Engine(Construct):
-    """Deployment, Service, disruption budget and NetworkPolicy of one model.
+    """Deployment with LMCache servers, Service, disruption budget and NetworkPolicy of one model.
 
-    Its pods need the ``CacheProgram`` and the ``EngineProgram`` of their namespace.
+    It stands on its namespace, which must admit containers that run as root, on
+    :class:`~kascade.kube.Classes` and the :class:`~kascade.kube.EnginePrograms` of that namespace,
+    on NVIDIA's device plugin, and on the EBS CSI driver where weights are downloaded. Requests come
+    from its :class:`Router` alone.
     """
 
     def __init__(
@@ -60,8 +63,12 @@ class Engine(Construct):
             construct_id: Id below the parent.
             engine: The plan's slice.
             network: Addresses of the VPC, where the collector of metrics comes from.
+
+        Raises:
+            KascadeError: A plan is not the one that the argument takes.
         """
         super().__init__(scope, construct_id)
+        expect(engine=(engine, EnginePlan), network=(network, NetworkPlan))
         self._plan = engine
         self._l2 = attach(engine, network)
         self._selector = engine_selector(engine.name)
@@ -102,7 +109,7 @@ class Engine(Construct):
         plan = self._plan
         hashes = [
             engine_program_hash(),
-            *([program_hash()] if plan.tenancy is not None else []),
+            *([tenancy_program_hash()] if plan.tenancy is not None else []),
         ]
         add_object(
             self,

@@ -9,8 +9,9 @@ from typing import Final
 
 from constructs import Construct
 
+from kascade.errors import KascadeError
 from kascade.kube._labels import GPU_RESOURCE, labels
-from kascade.kube._objects import Fields, Metadata, add_object, content_hash
+from kascade.kube._objects import Fields, Metadata, add_program, program_hash
 from kascade.kube._pods import (
     HELPER_RESOURCES,
     HELPER_SIZE,
@@ -20,8 +21,9 @@ from kascade.kube._pods import (
     plain_env,
     resources,
 )
+from kascade.kube.cache_program import CACHE_CONFIG_MAP, CACHE_PROGRAM
 from kascade.plan import EnginePlan
-from kascade.programs import program_files
+from kascade.planning.parts import namespace_error
 from kascade.programs.engine.health import SILENT_SECONDS
 
 _PROGRAM: Final = "engine"
@@ -52,30 +54,34 @@ CHECK_GPU: Final = "check-gpu"
 CHECK_CACHE_GPU: Final = "check-cache-gpu"
 
 
-class EngineProgram(Construct):
-    """The programs' text, which the engines of a namespace mount."""
+class EnginePrograms(Construct):
+    """The programs of ours that every engine of a namespace mounts: vLLM's and LMCache's.
+
+    Two ConfigMaps, once in a namespace, applied before any engine.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, *, namespace: str) -> None:
-        """Add the ConfigMap.
+        """Add the ConfigMaps.
 
         Args:
             scope: Parent construct.
             construct_id: Id below the parent.
             namespace: Of the engines.
+
+        Raises:
+            KascadeError: It cannot be the name of one.
         """
         super().__init__(scope, construct_id)
-        add_object(
-            self,
-            api_version="v1",
-            kind="ConfigMap",
-            meta=Metadata(name=_CONFIG_MAP, namespace=namespace, labels=labels({})),
-            body={"data": program_files(_PROGRAM)},
-        )
+        if (problem := namespace_error(namespace)) is not None:
+            raise KascadeError(problem)
+        for program, name in ((CACHE_PROGRAM, CACHE_CONFIG_MAP), (_PROGRAM, _CONFIG_MAP)):
+            meta = Metadata(name=name, namespace=namespace, labels=labels({}))
+            add_program(self, program=program, meta=meta)
 
 
 def engine_program_hash() -> str:
     """Name the programs' text, so that another text restarts the pods."""
-    return content_hash(program_files(_PROGRAM))
+    return program_hash(_PROGRAM)
 
 
 def program_volume() -> Fields:

@@ -17,7 +17,14 @@ from kascade.kube._labels import (
     labels,
     selector,
 )
-from kascade.kube._objects import Fields, Metadata, add_object, content_hash, pod_template
+from kascade.kube._objects import (
+    Fields,
+    Metadata,
+    add_object,
+    add_program,
+    pod_template,
+    program_hash,
+)
 from kascade.kube._pods import (
     NO_PRIVILEGES,
     POD_SECURITY,
@@ -32,7 +39,6 @@ from kascade.kube._rbac import account, add_role, add_service_account, rule
 from kascade.kube.l2.attachment import CACHE_VOLUME, TEMP_PREFIX
 from kascade.kube.l2.guards import MARKER
 from kascade.plan import JanitorPlan, NetworkPlan
-from kascade.programs import program_files
 
 _PROGRAM: Final = "janitor"
 _COMPONENT: Final = "janitor"
@@ -63,13 +69,7 @@ class JanitorCommons(Construct):
         super().__init__(scope, construct_id)
         selecting = selector(name=_PROGRAM, instance="kascade", component="janitors")
         meta = Metadata(name=_COMMON_NAME, namespace=janitor.namespace, labels=labels(selecting))
-        add_object(
-            self,
-            api_version="v1",
-            kind="ConfigMap",
-            meta=meta,
-            body={"data": program_files(_PROGRAM)},
-        )
+        add_program(self, program=_PROGRAM, meta=meta)
         add_service_account(self, meta=meta)
         add_role(
             self,
@@ -121,7 +121,7 @@ class Janitor(Construct):
                     "template": pod_template(
                         self._labels,
                         self._pod(),
-                        {CONFIG_HASH_ANNOTATION: content_hash(program_files(_PROGRAM))},
+                        {CONFIG_HASH_ANNOTATION: program_hash(_PROGRAM)},
                     ),
                 }
             },

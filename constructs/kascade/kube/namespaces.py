@@ -7,11 +7,13 @@ from typing import Final
 
 from constructs import Construct
 
+from kascade.errors import KascadeError
 from kascade.kube._labels import labels
 from kascade.kube._objects import Metadata, add_object
 from kascade.kube._policies import add_policy, dns_egress
 from kascade.kube.rules import OneHostDirectory
 from kascade.plan import Namespaces
+from kascade.planning.parts import namespace_error
 
 _SERVING_SECURITY: Final = {
     # No privileged pod, no hostPath, no added capability gets in. "restricted" would refuse the
@@ -65,40 +67,71 @@ class ClosedNamespaces(Construct):
         """
         super().__init__(scope, construct_id)
         if host_directory is None:
-            self._add_namespace(namespaces.serving, _SERVING_SECURITY)
+            _add_namespace(self, namespaces.serving, _SERVING_SECURITY)
         else:
-            self._add_namespace(namespaces.serving, _MANAGED_L2_SECURITY)
+            _add_namespace(self, namespaces.serving, _MANAGED_L2_SECURITY)
             OneHostDirectory(
                 self, "OneHostDirectory", namespace=namespaces.serving, path=host_directory
             )
-        self._add_namespace(namespaces.cache, _CACHE_SECURITY)
+        _add_namespace(self, namespaces.cache, _CACHE_SECURITY)
         # The label is the one of AWS's chart. No Pod Security level: the health agent mounts host
         # paths, and the service puts pods of its own here.
         if hyperpod:
-            self._add_namespace(namespaces.hyperpod, {"name": namespaces.hyperpod})
+            _add_namespace(self, namespaces.hyperpod, {"name": namespaces.hyperpod})
         for namespace in (namespaces.serving, namespaces.cache):
-            self._close(namespace)
+            _close(self, namespace)
 
-    def _add_namespace(self, name: str, extra: Mapping[str, str]) -> None:
-        add_object(
-            self,
-            api_version="v1",
-            kind="Namespace",
-            meta=Metadata(name=name, labels={**labels({}), **extra}),
-            body={},
-        )
 
-    def _close(self, namespace: str) -> None:
-        add_policy(
-            self,
-            meta=Metadata(name="default-deny", namespace=namespace, labels=labels({})),
-            selecting={},
-            ingress=[],
-            egress=[],
-        )
-        add_policy(
-            self,
-            meta=Metadata(name="allow-dns", namespace=namespace, labels=labels({})),
-            selecting={},
-            egress=[dns_egress()],
-        )
+class ClosedNamespace(Construct):
+    """One namespace that lets no traffic through but DNS questions, for parts of your own choice.
+
+    Engines, routers and pools bring the NetworkPolicies that they need themselves. A namespace that
+    exists already does as well, as long as its Pod Security level admits their pods.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, name: str, privileged: bool = False
+    ) -> None:
+        """Add the namespace and two policies.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id below the parent.
+            name: Of the namespace.
+            privileged: True admits pods that mount the host's directories, as Curvine's do.
+                By default Pod Security level ``baseline`` is enforced.
+
+        Raises:
+            KascadeError: The name is none that Kubernetes takes.
+        """
+        super().__init__(scope, construct_id)
+        if (problem := namespace_error(name)) is not None:
+            raise KascadeError(problem)
+        _add_namespace(self, name, _CACHE_SECURITY if privileged else _SERVING_SECURITY)
+        _close(self, name)
+
+
+def _add_namespace(scope: Construct, name: str, extra: Mapping[str, str]) -> None:
+    add_object(
+        scope,
+        api_version="v1",
+        kind="Namespace",
+        meta=Metadata(name=name, labels={**labels({}), **extra}),
+        body={},
+    )
+
+
+def _close(scope: Construct, namespace: str) -> None:
+    add_policy(
+        scope,
+        meta=Metadata(name="default-deny", namespace=namespace, labels=labels({})),
+        selecting={},
+        ingress=[],
+        egress=[],
+    )
+    add_policy(
+        scope,
+        meta=Metadata(name="allow-dns", namespace=namespace, labels=labels({})),
+        selecting={},
+        egress=[dns_egress()],
+    )

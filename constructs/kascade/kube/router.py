@@ -14,7 +14,7 @@ from kascade.kube._labels import (
     router_selector,
     verify_selector,
 )
-from kascade.kube._objects import Fields, Metadata, add_object, pod_template
+from kascade.kube._objects import Fields, Metadata, add_object, expect, pod_template
 from kascade.kube._pods import (
     ENGINE_PRIORITY,
     NON_ROOT,
@@ -56,7 +56,12 @@ _NOTICE_SECONDS: Final = 5
 
 
 class Router(Construct):
-    """Deployment, Service, rights and NetworkPolicy of one router."""
+    """Deployment, Service, rights and NetworkPolicy of one router.
+
+    It stands on the namespace of its engines, :class:`~kascade.kube.Classes` and nodes outside any
+    HyperPod instance group. It answers pods, and all pods of namespaces, that carry the label
+    ``kascade.dev/client: "true"``.
+    """
 
     def __init__(
         self, scope: Construct, construct_id: str, *, router: RouterPlan, network: NetworkPlan
@@ -68,8 +73,12 @@ class Router(Construct):
             construct_id: Id below the parent.
             router: The plan's slice.
             network: Addresses of the VPC: of the API server and the collector of metrics.
+
+        Raises:
+            KascadeError: A plan is not the one that the argument takes.
         """
         super().__init__(scope, construct_id)
+        expect(router=(router, RouterPlan), network=(network, NetworkPlan))
         self._plan = router
         self._selector = router_selector(router.name)
         self._labels = {**labels(self._selector), ENGINE_LABEL: router.engine}

@@ -7,11 +7,10 @@ from typing import Final
 from constructs import Construct
 
 from kascade.kube._labels import engine_selector, labels
-from kascade.kube._objects import Fields, Metadata, add_object, content_hash
+from kascade.kube._objects import Fields, Metadata, add_program, program_hash
 from kascade.kube._pods import plain_env
 from kascade.kube.engine_program import PYTHON_PATH
 from kascade.plan import EnginePlan, TenancyPlan
-from kascade.programs import program_files
 from kascade.programs.tenancy.settings import HEADER, LARGEST_BODY, TENANTS
 from kascade.units import MIB
 
@@ -38,22 +37,17 @@ class TenancyProgram(Construct):
             engine: The engine; it has a tenancy.
         """
         super().__init__(scope, construct_id)
-        add_object(
-            self,
-            api_version="v1",
-            kind="ConfigMap",
-            meta=Metadata(
-                name=_config_map(engine),
-                namespace=engine.namespace,
-                labels=labels(engine_selector(engine.name)),
-            ),
-            body={"data": program_files(_PROGRAM)},
+        meta = Metadata(
+            name=_config_map(engine),
+            namespace=engine.namespace,
+            labels=labels(engine_selector(engine.name)),
         )
+        add_program(self, program=_PROGRAM, meta=meta)
 
 
-def program_hash() -> str:
+def tenancy_program_hash() -> str:
     """Name the program's text, so that another text restarts the pods."""
-    return content_hash(program_files(_PROGRAM))
+    return program_hash(_PROGRAM)
 
 
 def tenancy_args() -> list[str]:

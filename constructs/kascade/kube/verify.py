@@ -20,7 +20,7 @@ from kascade.kube._labels import (
     selector,
     verify_selector,
 )
-from kascade.kube._objects import Fields, Metadata, add_object, pod_template
+from kascade.kube._objects import Fields, Metadata, add_object, add_program, pod_template
 from kascade.kube._pods import (
     HELPER_RESOURCES,
     NON_ROOT,
@@ -30,7 +30,6 @@ from kascade.kube._pods import (
 )
 from kascade.kube._policies import add_policy, egress_to, ingress_from, pods
 from kascade.plan import VerifyPlan
-from kascade.programs import program_files
 from kascade.sizing.tenancy import CLIENT_LABEL
 
 _PROGRAM: Final = "verify"
@@ -57,13 +56,8 @@ class VerifyProgram(Construct):
         """
         super().__init__(scope, construct_id)
         selecting = selector(name=_PROGRAM, instance="kascade", component="verify-program")
-        add_object(
-            self,
-            api_version="v1",
-            kind="ConfigMap",
-            meta=Metadata(name=_CONFIG_MAP, namespace=namespace, labels=labels(selecting)),
-            body={"data": program_files(_PROGRAM)},
-        )
+        meta = Metadata(name=_CONFIG_MAP, namespace=namespace, labels=labels(selecting))
+        add_program(self, program=_PROGRAM, meta=meta)
 
 
 class Verify(Construct):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
+from kascade.errors import KascadeError
 from kascade.observability import metrics as m
 from kascade.observability.layout import Board, Row, Variable, chart, number, render
 from kascade.observability.promql import gauge, mean, quantile, rate, rate_or_zero, select, share
 from kascade.plan import ObservabilityPlan
+
+_UID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 # Grafana's names of units.
 _RATIO = "percentunit"
@@ -443,4 +448,25 @@ def boards(plan: ObservabilityPlan) -> Mapping[str, str]:
 
     The same text becomes a ConfigMap and is carried to Managed Grafana.
     """
-    return {board.uid: render(board, datasource_uid=plan.datasource_uid) for board in BOARDS}
+    return dashboards(datasource_uid=plan.datasource_uid)
+
+
+def dashboards(*, datasource_uid: str = "default") -> Mapping[str, str]:
+    """Every dashboard as JSON text, by uid, for a Grafana of one's own.
+
+    They read the labels that :func:`~kascade.observability.scrape.scrape_jobs` writes.
+
+    Args:
+        datasource_uid: Prometheus data source that they start with; a reader may choose another on
+            the page. Default: the one that Grafana itself calls its default.
+
+    Raises:
+        KascadeError: It is none that Grafana takes.
+    """
+    if not isinstance(datasource_uid, str) or not _UID.fullmatch(datasource_uid):
+        msg = (
+            f"datasource_uid is {datasource_uid!r}; give the uid of a data source of your Grafana: "
+            "1 to 40 letters, digits, hyphens and _"
+        )
+        raise KascadeError(msg)
+    return {board.uid: render(board, datasource_uid=datasource_uid) for board in BOARDS}

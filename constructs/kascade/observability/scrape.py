@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
+from kascade.errors import KascadeError
 from kascade.kube import _labels
 from kascade.observability.metrics import Component
 from kascade.plan import Namespaces, ObservabilityPlan
@@ -73,6 +74,38 @@ def scrape_configuration(
         ],
     }
     return yaml.safe_dump(configuration, sort_keys=False, width=100)
+
+
+def scrape_jobs(
+    *, cluster: str, serving_namespace: str | None = None, cache_namespace: str | None = None
+) -> str:
+    """Prometheus YAML for ``scrape_config_files`` of a Prometheus of one's own in the cluster.
+
+    Its account may list and watch pods, and its addresses are among the parts' ``collector_cidrs``.
+
+    Args:
+        cluster: Label ``cluster`` of every series, by which a reader of the boards chooses.
+        serving_namespace: Of engines and routers. Default: none of them is scraped.
+        cache_namespace: Of a Curvine pool. Default: none is scraped.
+
+    Raises:
+        KascadeError: The cluster has no name, or there is no namespace.
+    """
+    if not isinstance(cluster, str) or not cluster:
+        msg = f"cluster is {cluster!r}; give the name that the boards shall show"
+        raise KascadeError(msg)
+    if not serving_namespace and not cache_namespace:
+        msg = "there is neither serving_namespace nor cache_namespace; name one or both"
+        raise KascadeError(msg)
+    namespaces = Namespaces(
+        serving=serving_namespace or "", cache=cache_namespace or "", hyperpod=""
+    )
+    jobs = [
+        _job(component, cluster_name=cluster, namespaces=namespaces, operated=())
+        for component in PORTS
+        if (serving_namespace if component.serves_one_model else cache_namespace)
+    ]
+    return yaml.safe_dump({"scrape_configs": jobs}, sort_keys=False, width=100)
 
 
 def _job(

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from kascade.errors import KascadeError
 from kascade.observability import metrics as m
-from kascade.observability.boards import BOARDS, boards
+from kascade.observability.boards import BOARDS, boards, dashboards
 from kascade.observability.layout import COLUMNS, Board, Row, chart, number, render
 from kascade.observability.promql import rate
 from kascade.plan import ObservabilityPlan
@@ -27,6 +28,20 @@ def board(plan: ObservabilityPlan) -> dict[str, Any]:
 def test_no_board_has_a_finding(plan: ObservabilityPlan) -> None:
     for text in boards(plan).values():
         assert findings(json.loads(text)) == []
+
+
+def test_a_grafana_of_ones_own_starts_with_its_own_data_source(plan: ObservabilityPlan) -> None:
+    assert dashboards(datasource_uid=plan.datasource_uid) == boards(plan)
+    for text in dashboards().values():
+        assert findings(json.loads(text)) == []
+        (source,) = (v for v in json.loads(text)["templating"]["list"] if v["type"] == "datasource")
+        assert source["current"]["value"] == "default"
+
+
+@pytest.mark.parametrize("uid", ["", "my source", "x" * 41, None])
+def test_a_data_source_that_grafana_cannot_have_is_one_sentence(uid: Any) -> None:
+    with pytest.raises(KascadeError, match=r"^datasource_uid is [^\n]*$"):
+        dashboards(datasource_uid=uid)
 
 
 def test_uids_are_those_of_the_boards_and_short_enough(plan: ObservabilityPlan) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from kascade.errors import KascadeError
 from kascade.observability.metrics import INVENTORY, Component
-from kascade.observability.scrape import PORTS, scrape_configuration
+from kascade.observability.scrape import PORTS, scrape_configuration, scrape_jobs
 from kascade.plan import Namespaces, ObservabilityPlan
 
 DATA = Path(__file__).parents[2] / "data" / "metrics"
@@ -45,6 +46,32 @@ def relabel(rules: list[dict[str, Any]], labels: Labels) -> Labels | None:
             template = re.sub(r"\$(\d)", r"\\g<\1>", rule.get("replacement", "$1"))
             labels[rule["target_label"]] = match.expand(template)
     return {name: value for name, value in labels.items() if value}
+
+
+def test_a_prometheus_of_ones_own_gets_the_same_jobs(jobs: dict[str, Any]) -> None:
+    text = scrape_jobs(cluster="demo", serving_namespace="serving", cache_namespace="cache")
+    own = yaml.safe_load(text)
+    assert list(own) == ["scrape_configs"]
+    assert {job["job_name"]: job for job in own["scrape_configs"]} == jobs
+
+
+def test_what_has_no_namespace_is_not_scraped(jobs: dict[str, Any]) -> None:
+    found = [
+        {job["job_name"] for job in yaml.safe_load(text)["scrape_configs"]}
+        for text in (
+            scrape_jobs(cluster="c", serving_namespace="llm"),
+            scrape_jobs(cluster="c", cache_namespace="pool"),
+        )
+    ]
+    assert found[0] | found[1] == set(jobs)
+    assert not found[0] & found[1]
+    assert Component.CURVINE_MASTER.value in found[1]
+
+
+@pytest.mark.parametrize("given", [{"cluster": ""}, {"cluster": None}, {}])
+def test_jobs_of_nothing_are_one_sentence(given: dict[str, Any]) -> None:
+    with pytest.raises(KascadeError, match=r"^[^\n]*; (give|name) [^\n]*$"):
+        scrape_jobs(**{"cluster": "c", **given})
 
 
 def test_only_what_the_managed_collector_takes(configuration: dict[str, Any], text: str) -> None:

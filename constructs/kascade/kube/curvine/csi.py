@@ -13,7 +13,7 @@ from typing import Final
 from constructs import Construct
 
 from kascade.kube._labels import FUSE_PORT, INSTANCE_GROUP_LABEL, labels
-from kascade.kube._objects import Fields, Metadata, add_object, pod_template
+from kascade.kube._objects import Fields, Metadata, add_object, add_program, pod_template
 from kascade.kube._pods import (
     HELPER_RESOURCES,
     NO_PRIVILEGES,
@@ -26,7 +26,6 @@ from kascade.kube._pods import (
 from kascade.kube._rbac import account, add_role, add_service_account, rule
 from kascade.kube.curvine.names import CurvineNames
 from kascade.plan import CurvinePlan
-from kascade.programs import program_files
 
 DRIVER: Final = "curvine"
 """The name the driver registers itself with."""
@@ -215,13 +214,7 @@ class CurvineCsi(Construct):
 
     def _add_node(self, meta: Metadata) -> None:
         selecting = self._names.selector("csi-node")
-        add_object(
-            self,
-            api_version="v1",
-            kind="ConfigMap",
-            meta=meta.named("curvine-mounts"),
-            body={"data": program_files(_PROGRAM)},
-        )
+        add_program(self, program=_PROGRAM, meta=meta.named("curvine-mounts"))
         add_object(
             self,
             api_version="apps/v1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from constructs import Construct
 
 from kascade.kube._labels import labels
-from kascade.kube._objects import Fields, Metadata
+from kascade.kube._objects import Fields, Metadata, expect
 from kascade.kube._volumes import add_static_volume
 from kascade.kube.curvine.csi import DRIVER
 from kascade.kube.curvine.names import CurvineNames
@@ -13,7 +13,7 @@ from kascade.plan import CurvinePlan, CurvineVolumePlan
 
 
 class CurvineVolume(Construct):
-    """PersistentVolume and claim of one engine.
+    """PersistentVolume and claim of one engine, or of other pods that share files.
 
     All volumes have the same mount attributes, so one FUSE process per node serves them all.
     Kubernetes changes no attribute of a volume that exists, so the plan puts a hash of them into
@@ -36,8 +36,12 @@ class CurvineVolume(Construct):
             construct_id: Id below the parent.
             curvine: The pool.
             volume: The volume.
+
+        Raises:
+            KascadeError: A plan is not the one that the argument takes.
         """
         super().__init__(scope, construct_id)
+        expect(curvine=(curvine, CurvinePlan), volume=(volume, CurvineVolumePlan))
         written = labels(CurvineNames(curvine).selector("volume"))
         name = f"{curvine.cluster_id}-{volume.name}"
         claim = Metadata(name=volume.name, namespace=volume.claim_namespace, labels=written)
