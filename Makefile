@@ -13,6 +13,10 @@ KEYS := $(if $(filter 1 true True TRUE yes,$(ALLOW_DESTROY)),--context kascade:a
 # The faults of a disk are made by mounts, which take root or a user namespace of one's own.
 MOUNTING := $(if $(filter 0,$(shell id -u)),,unshare --map-root-user --mount)
 
+# The package's own folders are listed for their doctests.
+PURE := $(addprefix constructs/kascade/,catalog config plan rules sizing planning programs units.py errors.py) \
+  tests/layout $(addprefix tests/unit/,catalog config sizing programs)
+
 BIN := .venv/bin
 RUN := $(BIN)/python
 CDK := tools/cdk/node_modules/aws-cdk/bin/cdk
@@ -26,7 +30,7 @@ unexport CDK_OUTDIR VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help plan preflight synth diff deploy status destroy test tests rehearse rehearse-kyverno e2e e2e-long janitor-soak demo lint types layers format schema snapshots keep-release floor wheel \
+.PHONY: help plan preflight synth diff deploy status destroy quick test tests contract rehearse rehearse-kyverno e2e e2e-long janitor-soak demo lint types layers format schema snapshots keep-release floor wheel \
   controlplane engine-env bench-env pins clean
 
 help: ## print the verbs
@@ -64,14 +68,18 @@ status: .venv/run ## what runs of CONFIG beside its plan, and why the rest does 
 destroy: .venv/run $(CDK) ## delete what CONFIG made, after a question; ALLOW_DESTROY=1 as at its last deployment (docs/deletion.md)
 	@$(RUN) -m tools.deploying destroy $(QUOTED) $(BIN)/node $(CDK) destroy $(STACKS) --context config=$(QUOTED) $(KEYS) $(ARGS)
 
-test: lint types layers tests ## all that needs no cloud, no cluster and no GPU: style, types, layers, tests
+quick: lint layers types ## style, layers, types and what needs no CDK: a minute
+	@$(RUN) -m pytest $(PURE) --numprocesses=auto $(ARGS)
 
-tests: .venv/dev $(CDK) ## the tests alone; ARGS="-k cache" chooses among them
-	@$(PYTHON) -m tools.engine_env || echo "no engine environment: the tests that need it will fail" >&2
-	@$(PYTHON) -m tools.bench_env || echo "no load generator: the test that needs it will fail" >&2
-	@if command -v promtool >/dev/null; then $(RUN) -m pytest --numprocesses=2 $(ARGS); else \
-	  echo "promtool is not on PATH (it comes with Prometheus): its tests are left out" >&2; \
-	  $(RUN) -m pytest --numprocesses=2 -m "not promtool" $(ARGS); fi
+test: lint types layers tests ## all that needs the main environment alone: unit, snapshots, strict synths of three configurations
+
+tests: .venv/dev $(CDK) ## the tests of `test` alone; ARGS="-k cache" chooses among them
+	@$(RUN) -m pytest --few --numprocesses=auto -m "not promtool" $(ARGS)
+
+contract: .venv/dev $(CDK) ## every configuration, and the parsers of vLLM, LMCache, the router, promtool; downloads them, once
+	@$(PYTHON) -m tools.engine_env
+	@$(PYTHON) -m tools.bench_env
+	@PATH="$$($(PYTHON) -m tools.prometheus):$$PATH" && $(RUN) -m pytest --numprocesses=auto -m "contract or promtool" $(ARGS)
 
 rehearse: .venv/dev $(CDK) ## deploy, change and destroy on a real Kubernetes API and an emulated AWS; needs Go, once
 	@$(RUN) -m pytest tests/rehearsal --numprocesses=$(if $(REHEARSAL_KUBECONFIG),0,2) --dist=loadscope --no-loadscope-reorder -m "not kyverno" $(ARGS)

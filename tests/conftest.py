@@ -26,6 +26,12 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, data
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer the part of the contracts that needs no other environment."""
+    words = "of tests/contract, only templates and manifests of three configurations"
+    parser.addoption("--few", action="store_true", help=words)
+
+
 def pytest_configure() -> None:
     """Say plainly what would otherwise surface as "No module named constructs._jsii"."""
     if strays := [p.name for p in (ROOT / "constructs").iterdir() if p.suffix in {".py", ".pyi"}]:

@@ -30,6 +30,8 @@ _NO_INPUT = {"reference"}
 """Files of config/ that show every setting and are no deployment."""
 
 _PLAN = "dist/plan.json"
+_UNCOMPARED = (".metadata.json", "tree.json", "validation-report.json")
+"""For the CDK's own tools, with traces that name jsii's scratch folder; nothing deploys from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,11 @@ def render(tree: Path, config: Path, out: Path) -> dict[str, bytes]:
     )
     if ran.returncode:
         sys.exit(f"{config.name} at {tree}:\n{ran.stderr}")
-    files = (path for path in sorted(out.rglob("*")) if path.is_file())
+    files = (
+        path
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and not path.name.endswith(_UNCOMPARED)
+    )
     return {str(path.relative_to(out)): path.read_bytes() for path in files}
 
 
