@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kascade.bench.load import OPENER, Generator, Shot
+from kascade.bench.load import OPENER, Generator, Request
 from tests.unit.bench.fake_system import fake_system
 from tools.bench_env import load_generator
 
@@ -24,8 +24,8 @@ def payload(prompt: str) -> dict[str, Any]:
     }
 
 
-def shot(session: str, at: float | None, pause: float | None, prompt: str) -> Shot:
-    return Shot(session=session, at_seconds=at, pause_seconds=pause, payload=payload(prompt))
+def shot(session: str, at: float | None, pause: float | None, prompt: str) -> Request:
+    return Request(session=session, at_seconds=at, pause_seconds=pause, payload=payload(prompt))
 
 
 def test_aiperf_sends_finished_bodies_at_their_moments_and_records_each(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_aiperf_sends_finished_bodies_at_their_moments_and_records_each(tmp_path
             tenant="alice",
         )
         urls = [replica.engine_url for replica in target.replicas]
-        samples = generator.fire("load", urls, shots, told.append)
+        samples = generator.send("load", urls, shots, told.append)
         seen = sorted(replicas[0].seen + replicas[1].seen)
     assert [(s.session, s.turn) for s in samples] == [
         (OPENER, 0),

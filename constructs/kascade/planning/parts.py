@@ -26,7 +26,7 @@ from kascade.plan import (
     RouterPlan,
     ServingPlan,
 )
-from kascade.sizing.planner import plan_serving
+from kascade.planning.planner import plan_serving
 from kascade.sizing.weights import short_hash
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
