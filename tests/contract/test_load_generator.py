@@ -24,19 +24,19 @@ def payload(prompt: str) -> dict[str, Any]:
     }
 
 
-def shot(session: str, at: float | None, pause: float | None, prompt: str) -> Request:
+def planned(session: str, at: float | None, pause: float | None, prompt: str) -> Request:
     return Request(session=session, at_seconds=at, pause_seconds=pause, payload=payload(prompt))
 
 
 def test_aiperf_sends_finished_bodies_at_their_moments_and_records_each(tmp_path: Path) -> None:
     """One run of about ten seconds: moments, sessions, two addresses, token counts, failures."""
-    shots = [
-        shot(OPENER, 0.0, None, "hello"),
-        shot("a", 1.0, None, PROMPT),
-        shot("b", 1.4, None, PROMPT + "b"),
-        shot("talk", 1.2, None, PROMPT + "1"),
-        shot("talk", None, 0.3, PROMPT + "1 and 2"),
-        shot("late", 3.0, None, "fails"),
+    requests = [
+        planned(OPENER, 0.0, None, "hello"),
+        planned("a", 1.0, None, PROMPT),
+        planned("b", 1.4, None, PROMPT + "b"),
+        planned("talk", 1.2, None, PROMPT + "1"),
+        planned("talk", None, 0.3, PROMPT + "1 and 2"),
+        planned("late", 3.0, None, "fails"),
     ]
     told: list[str] = []
     with fake_system() as (target, replicas):
@@ -49,7 +49,7 @@ def test_aiperf_sends_finished_bodies_at_their_moments_and_records_each(tmp_path
             tenant="alice",
         )
         urls = [replica.engine_url for replica in target.replicas]
-        samples = generator.send("load", urls, shots, told.append)
+        samples = generator.send("load", urls, requests, told.append)
         seen = sorted(replicas[0].seen + replicas[1].seen)
     assert [(s.session, s.turn) for s in samples] == [
         (OPENER, 0),
@@ -59,7 +59,7 @@ def test_aiperf_sends_finished_bodies_at_their_moments_and_records_each(tmp_path
         ("talk", 1),
         ("late", 0),
     ]
-    assert seen == sorted(str(shot.payload["prompt"]) for shot in shots[:-1])
+    assert seen == sorted(str(one.payload["prompt"]) for one in requests[:-1])
     assert [replica.tenants for replica in replicas] == [{"alice"}, {"alice"}]
     assert replicas[0].seen
     assert replicas[1].seen

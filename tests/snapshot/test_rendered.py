@@ -42,17 +42,25 @@ class JsonFile(SingleFileSnapshotExtension):
         return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
-def _without_program(text: str) -> str:
-    """Leave out the lines of the program that a ConfigMap carries: they are reviewed as code."""
-    objects = text.split("\n---\n")
-    for index, written in enumerate(objects):
-        if written.startswith(
-            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kascade-verify\n"
-        ):
-            head, _, files = written.partition("\ndata:\n")
-            names = re.findall(r"(?m)^  (\w+\.py): ", files)
-            objects[index] = f"{head}\ndata: {', '.join(names)}"
-    return "\n---\n".join(objects)
+_PROGRAM = re.compile(r"  (\S+\.(?:py|sh)): ")
+_KEY = re.compile(r"  \S|\S")
+"""A line that begins the next key of a ConfigMap's data, or ends them."""
+
+
+def _without_programs(text: str) -> str:
+    """Leave out the lines of programs that ConfigMaps carry: they are reviewed as code."""
+    lines: list[str] = []
+    inside = False
+    for line in text.split("\n"):
+        if _KEY.match(line):
+            program = _PROGRAM.match(line)
+            inside = program is not None
+            if program:
+                line = f"  {program[1]}: a program"  # noqa: PLW2901
+                lines.append(line)
+        if not inside:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("name", [*CONFIGS, *KINDS])
@@ -63,7 +71,7 @@ def test_manifests(
     assert len(files) >= 5
     for path in files:
         if path.stem != "dashboards":  # the board has a test of its own
-            text = _without_program(path.read_text())
+            text = _without_programs(path.read_text())
             assert text == snapshot(name=f"{name}-{path.stem}", extension_class=YamlFile)
 
 
@@ -74,7 +82,9 @@ def test_engines_with_mounted_weights(
     engines = [p for p in synthesized("weights").manifest_files if p.stem.startswith("engine-")]
     assert len(engines) == 2
     for path in engines:
-        assert path.read_text() == snapshot(name=path.stem, extension_class=YamlFile)
+        assert _without_programs(path.read_text()) == snapshot(
+            name=path.stem, extension_class=YamlFile
+        )
 
 
 @pytest.mark.parametrize("name", CONFIGS)

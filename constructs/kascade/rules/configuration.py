@@ -36,6 +36,7 @@ CONFIGURATION: Final[tuple[Rule, ...]] = (
     l2.chunks,
     l2.water_marks,
     models.router,
+    models.router_limits,
     cluster.kyverno,
     l2.masters,
     cluster.system_nodes,

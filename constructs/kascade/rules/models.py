@@ -281,3 +281,18 @@ def router(context: Context) -> Iterator[Problem]:
             message="kvaware needs the address of every engine on its command line, which a "
             "Deployment cannot promise; choose prefixaware, session or roundrobin",
         )
+
+
+def router_limits(context: Context) -> Iterator[Problem]:
+    """Say that silence is never cut where the whole request is cut before."""
+    router = context.config.router
+    whole, silent = router.longest_request_seconds, router.request_timeout_seconds
+    if whole is not None and whole < silent:
+        yield Problem(
+            path=("router", "longest_request_seconds"),
+            code="shorter-than-silence",
+            message=f"got {whole}, less than the {silent} s that a stream may be silent "
+            f"(request_timeout_seconds), which then nothing measures; give {silent} or more, or "
+            f"lower request_timeout_seconds to {whole}",
+            also_reads=(("router", "request_timeout_seconds"),),
+        )

@@ -64,6 +64,10 @@ REFUSED: dict[str, tuple[Callable[[Stranger], object], str]] = {
         script(nvme_mount="nvme"),
         r"nvme_mount is 'nvme'; give an absolute path such as /opt/dlami/nvme",
     ),
+    "a mount in the operating system": (
+        script(nvme_mount="/usr/local/nvme"),
+        r"none of the operating system's own",
+    ),
     "a mount with a slash at its end": (
         script(nvme_mount="/opt/sagemaker/"),
         r"without a slash at its end",

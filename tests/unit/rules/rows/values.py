@@ -195,6 +195,21 @@ REFUSED: dict[str, Row] = {
         "hyperpod.nvme_mount",
         "wrong-format",
     ),
+    "a mount in the operating system": (
+        top(hyperpod={"nvme_mount": "/etc/nvme"}),
+        "hyperpod.nvme_mount",
+        "wrong-format",
+    ),
+    "a node image of a 13th month": (
+        top(kubernetes={"system_group": {"release_version": "1.35.2-20261301"}}),
+        "kubernetes.system_group.release_version",
+        "wrong-format",
+    ),
+    "a request shorter than its silence": (
+        top(router={"longest_request_seconds": 60}),
+        "router.longest_request_seconds",
+        "shorter-than-silence",
+    ),
     "nothing behind the colon": (
         top(hyperpod={"node_recovery": None}),
         "hyperpod.node_recovery",
