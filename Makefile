@@ -99,7 +99,7 @@ janitor-soak: .venv/dev ## ten minutes of the janitor beside writers, 100,000 fi
 demo: .venv/dev ## the system of e2e, kept up for a look: its URL and a live table of tokens per tier (config/laptop.yaml unless CONFIG is given)
 	@$(RUN) -m tools.local.demo $(if $(filter file,$(origin CONFIG)),config/laptop.yaml,$(QUOTED))
 
-lint: .venv/dev ## style and common mistakes
+lint: .venv/dev ## style and common errors
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 

@@ -80,9 +80,9 @@ def build(app: cdk.App, plan: ServingPlan, *, manifests: Path, folder: Path = Pa
                 plan.observability,
                 cluster_name=plan.name,
                 namespaces=plan.namespaces,
-                operated=plan.operated,
+                operator_managed=plan.operator_managed,
             ),
-            rules=rule_groups(cluster_name=plan.name, operated=bool(plan.operated)),
+            rules=rule_groups(cluster_name=plan.name, operator_managed=bool(plan.operator_managed)),
         )
     bound_custom_resources(app)
     keep_or_destroy(app, destroy=destroy)
@@ -108,7 +108,7 @@ def main() -> int:
     """Build what the context key ``config`` names, into cdk.out/ and dist/.
 
     Returns:
-        0, or 2 when the configuration cannot be used, its templates are refused or the output
+        0, or 2 when the configuration cannot be used, its templates are rejected or the output
         cannot be written; then what was there before is whole.
     """
     first = not DIST.exists()
@@ -152,7 +152,7 @@ def _synth(scratch: Path) -> None:
 
 
 def _check_places() -> None:
-    """Refuse what could not be replaced, before anything is."""
+    """Reject what could not be replaced, before anything is."""
     for place, wanted in ((MANIFESTS, "folder"), (DIST / "plan.json", "file")):
         right = place.is_dir() if wanted == "folder" else not place.is_dir()
         if place.is_symlink() or (place.exists() and not right):

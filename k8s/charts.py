@@ -73,7 +73,7 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
         app: The cdk8s app, see ``manifest_app``.
         plan: The whole plan.
     """
-    proofs = {verify.engine: verify for verify in plan.verifications}
+    verifications = {verify.engine: verify for verify in plan.verifications}
     janitors = {janitor.engine: janitor for janitor in plan.janitors}
     charts = Charts(
         platform=PlatformChart(app, "platform", platform=plan.platform),
@@ -87,14 +87,18 @@ def build_charts(app: cdk8s.App, plan: ServingPlan) -> Charts:
                 engine=engine,
                 network=plan.network,
                 curvine=plan.curvine,
-                verify=proofs.get(engine.name),
+                verify=verifications.get(engine.name),
                 janitor=janitors.get(engine.name),
                 admission=plan.admission,
             )
             for engine in plan.engines
         ),
         router=RouterChart(
-            app, "router", routers=plan.routers, doors=plan.doors, network=plan.network
+            app,
+            "router",
+            routers=plan.routers,
+            tenant_gateways=plan.tenant_gateways,
+            network=plan.network,
         )
         if plan.routers
         else None,

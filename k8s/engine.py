@@ -24,7 +24,7 @@ from kascade.plan import (
 
 
 class EngineChart(cdk8s.Chart):
-    """One model's engines, their volume, what keeps it in bounds, and the proof of sharing."""
+    """One model's engines, their volume, what keeps it in bounds, and the check of sharing."""
 
     def __init__(  # noqa: PLR0913 - five of its own, keyword-only
         self,
@@ -46,7 +46,7 @@ class EngineChart(cdk8s.Chart):
             engine: The plan's slice.
             network: Addresses of the VPC.
             curvine: The pool; needed when the engine's L2 is Curvine.
-            verify: The proof; None for an engine without L2.
+            verify: The verification; None for an engine without L2.
             janitor: What bounds the volume; None without, or turned off.
             admission: Who changes the operator's pods; needed when the operator makes them.
         """

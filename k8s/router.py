@@ -1,17 +1,17 @@
-"""The chart of all routers and of the doors in front of them."""
+"""The chart of all routers and of the tenant gateways in front of them."""
 
 from __future__ import annotations
 
 import cdk8s
 from constructs import Construct
 
-from kascade.kube.door import Door
 from kascade.kube.router import Router
-from kascade.plan import DoorPlan, NetworkPlan, RouterPlan
+from kascade.kube.tenant_gateway import TenantGateway
+from kascade.plan import NetworkPlan, RouterPlan, TenantGatewayPlan
 
 
 class RouterChart(cdk8s.Chart):
-    """One router in front of each model, and one door for each tenant that needs one."""
+    """One router in front of each model, and one tenant gateway for each tenant that needs one."""
 
     def __init__(
         self,
@@ -19,7 +19,7 @@ class RouterChart(cdk8s.Chart):
         construct_id: str,
         *,
         routers: tuple[RouterPlan, ...],
-        doors: tuple[DoorPlan, ...],
+        tenant_gateways: tuple[TenantGatewayPlan, ...],
         network: NetworkPlan,
     ) -> None:
         """Compose the chart.
@@ -28,11 +28,11 @@ class RouterChart(cdk8s.Chart):
             scope: The cdk8s app.
             construct_id: Id of the chart and name of its file.
             routers: The plan's slice.
-            doors: Likewise.
+            tenant_gateways: Likewise.
             network: Addresses of the VPC.
         """
         super().__init__(scope, construct_id)
         for router in routers:
             Router(self, router.name, router=router, network=network)
-        for door in doors:
-            Door(self, door.name, door=door)
+        for gateway in tenant_gateways:
+            TenantGateway(self, gateway.name, gateway=gateway)

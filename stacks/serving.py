@@ -56,13 +56,13 @@ class ServingStack(KascadeStack):
         if plan.admission is not None and plan.admission.kyverno is not None:
             self._install_kyverno(cluster, plan.admission.kyverno)
         for router in plan.routers:
-            # Of one behind doors, only they know the way.
+            # Of one behind tenant gateways, only they know the way.
             if router.client_label is not None:
                 url = f"http://{router.name}.{router.namespace}:{router.port}/v1"
                 self._add_endpoint(router.engine, router.client_label, url)
-        for door in plan.doors:
-            url = f"http://{door.name}.{door.namespace}:{door.port}/v1"
-            self._add_endpoint(f"{door.engine}-{door.tenant}", door.client_label, url)
+        for gateway in plan.tenant_gateways:
+            url = f"http://{gateway.name}.{gateway.namespace}:{gateway.port}/v1"
+            self._add_endpoint(f"{gateway.engine}-{gateway.tenant}", gateway.client_label, url)
 
     def _before_engines(self, rights: WeightsRights) -> None:
         """Let the charts of engines wait for their rights, by what they wait for already."""

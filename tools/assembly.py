@@ -24,7 +24,7 @@ _MANIFEST: Final = "manifest.json"
 
 
 class RefusedTemplatesError(KascadeError):
-    """Templates that the CDK or one of its validators refuses, with each of their sentences."""
+    """Templates that the CDK or one of its validators rejects, with each of their sentences."""
 
     def __init__(self, sentences: list[str]) -> None:
         count = len(sentences)
@@ -34,7 +34,7 @@ class RefusedTemplatesError(KascadeError):
 
 @contextmanager
 def in_sentences() -> Iterator[None]:
-    """Say what the CDK refuses without a traceback.
+    """Say what the CDK rejects without a traceback.
 
     Raises:
         RefusedTemplatesError: In place of an error of the CDK's own.
@@ -42,7 +42,7 @@ def in_sentences() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        # Any other is a mistake of this code, and keeps its traceback.
+        # Any other is an error of this code, and keeps its traceback.
         if not isinstance(error.__cause__, JavaScriptError):
             raise
         raise RefusedTemplatesError([str(error).replace("\n", "\n  ")]) from error
@@ -55,7 +55,7 @@ def synthesize(app: cdk.App) -> Path:
         The folder of the assembly.
 
     Raises:
-        RefusedTemplatesError: One of the CDK's validators refuses the templates.
+        RefusedTemplatesError: One of the CDK's validators rejects the templates.
     """
     assembly = Path(app.synth().directory)
     report = assembly / _REPORT

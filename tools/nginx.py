@@ -1,4 +1,4 @@
-"""Finds nginx, for the tests of doors.
+"""Finds nginx, for the tests of tenant gateways.
 
     python3 -m tools.nginx     # prints the program
 

@@ -102,8 +102,8 @@ def main(words: Sequence[str] | None = None) -> None:
         path.write_bytes(os.urandom(32))
         serde = aesgcm._create_aesgcm_serde({"master_key_path": str(path), "aes_bits": 256})
     key = ObjectKey(chunk_hash=b"\0" * 32, model_name="m", kv_rank=0)
-    plain, sealed = block(size), block(size + _HEADER + _TAG)
-    serde._serializer.serialize(plain, sealed, key)
+    plain, encrypted = block(size), block(size + _HEADER + _TAG)
+    serde._serializer.serialize(plain, encrypted, key)
     cipher = AESGCM(os.urandom(32))
     text = cipher.encrypt(b"\0" * 12, bytes(size), None)
 
@@ -113,13 +113,13 @@ def main(words: Sequence[str] | None = None) -> None:
         targets = [block(size) for _ in range(threads)]
 
         def opened(number: int, targets: list[Any] = targets) -> None:
-            serde._deserializer.deserialize(sealed, targets[number], key)
+            serde._deserializer.deserialize(encrypted, targets[number], key)
 
         def decrypted(_: int) -> None:
             cipher.decrypt(b"\0" * 12, text, None)
 
         def copied(number: int, targets: list[Any] = targets) -> None:
-            whole = bytes(sealed.byte_array)
+            whole = bytes(encrypted.byte_array)
             part = whole[_HEADER : _HEADER + size]
             memoryview(targets[number].byte_array).cast("B")[:] = part
 

@@ -51,10 +51,10 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One mistake in a configuration, or what deserves a look.
+    """One error in a configuration, or what deserves a look.
 
     Attributes:
-        path: Where the mistake stands.
+        path: Where the error stands.
         message: What was given, what is allowed and what to change, in one or two sentences.
         also_reads: Other places the check looked at. When one of those is broken itself, this
             problem may be a mere consequence and is left out of the report.
@@ -62,7 +62,7 @@ class Problem:
             where it is in another file, which the message names.
         remedies: What to try, the best first, in families of which one member is enough. What
             works is added to the message.
-        code: The mistake's stable name in kebab case, whatever the words say: ``unknown-field``.
+        code: The error's stable name in kebab case, whatever the words say: ``unknown-field``.
             Together with the path it says whether a remedy makes the problem go away.
         severity: Whether nothing is written because of it, or it is only said; the plan
             keeps warnings apart and does not repeat it.
@@ -87,11 +87,11 @@ class KascadeError(Exception):
 
 
 class InvalidConfigError(KascadeError):
-    """A configuration that cannot be deployed, with every mistake found in it.
+    """A configuration that cannot be deployed, with every error found in it.
 
     Attributes:
         source: File name, or a word such as ``configuration`` where there is no file.
-        problems: All mistakes, in file order.
+        problems: All errors, in file order.
     """
 
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:

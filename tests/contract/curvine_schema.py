@@ -49,7 +49,7 @@ def text(value: object) -> bool:
 
 
 def size(value: object) -> bool:
-    """A size with a unit of 1024s; ``Gi`` is refused."""
+    """A size with a unit of 1024s; ``Gi`` is rejected."""
     return isinstance(value, str) and bool(_SIZE.fullmatch(value))
 
 
@@ -109,7 +109,7 @@ VOLUME_ATTRIBUTES: Final[Mapping[str, frozenset[str]]] = {
             "fs-path",
             # Any other key becomes `curvine-fuse --key value`: the flags of mount_args.rs, which
             # are those of [fuse], and one for each key of [client]. A bare switch cannot be passed,
-            # the driver refuses a mount path, and one key is in the file alone.
+            # the driver rejects a mount path, and one key is in the file alone.
             *(
                 key.replace("_", "-")
                 for key in SECTIONS["fuse"]

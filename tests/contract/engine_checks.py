@@ -5,7 +5,7 @@ Runs in the engine environment (`make engine-env`), which holds those two and no
     .venv-engine/bin/python -m tests.contract.engine_checks < job.json > results.json
 
 A job maps names to arguments: {"vllm": {NAME: {"argv": [...], "shape": {...}}}, "lmcache": {NAME:
-[...]}}. Without a shape the folder of the model is not there. A result is {"refused": "why"} or
+[...]}}. Without a shape the folder of the model is not there. A result is {"rejected": "why"} or
 what was understood. No engine is started, and no GPU, weights or network are used.
 """
 
@@ -218,7 +218,7 @@ def lmcache_checker() -> Callable[[list[str]], Document]:
 
 
 def ignored_keys(adapter: Any, spec: Document) -> list[str]:
-    """Return the keys of an adapter's JSON that LMCache never looks at; it refuses none of them."""
+    """Return the keys of an adapter's JSON that LMCache never looks at; it rejects none of them."""
     from lmcache.v1.distributed.serde import factory
 
     nested = {name: Watched(spec[name]) for name in ("eviction", "serde") if name in spec}
@@ -245,11 +245,11 @@ def ignored_keys(adapter: Any, spec: Document) -> list[str]:
 
 
 def attempt(check: Callable[[Any], Document], job: Any) -> Document:
-    """Return what the check understood, or why it was refused."""
+    """Return what the check understood, or why it was rejected."""
     try:
         return check(job)
     except (Exception, SystemExit) as error:
-        return {"refused": f"{type(error).__name__}: {error}"}
+        return {"rejected": f"{type(error).__name__}: {error}"}
 
 
 def plain(value: object) -> object:

@@ -4,10 +4,10 @@ Runs in the engine environment, like engine_checks:
 
     .venv-engine/bin/python -m tests.contract.managed_checks < jobs.json > results.json
 
-Jobs are a list of {"argv": [...] of the rendered server, "sealed": bool, "pinned": bool}; a pinned
-file is one that the container mounted by itself, so that it stays when the daemon makes it anew.
-The daemon is played by an HTTP server and a file, as LMCache's client understands them; HyperPod's
-own cannot be had.
+Jobs are a list of {"argv": [...] of the rendered server, "encrypted": bool, "pinned": bool}; a
+pinned file is one that the container mounted by itself, so that it stays when the daemon makes it
+anew. The daemon is played by an HTTP server and a file, as LMCache's client understands them;
+HyperPod's own cannot be had.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def storage_of(job: Document, daemon: Daemon, key: Path, link: Path) -> Any:
             adapter["url"] = f"sagemaker-hyperpod://127.0.0.1:{daemon.port}"
             adapter["shared_memory_name"] = link.name
             adapter["serde"]["master_key_path"] = str(key)
-            if not job["sealed"]:
+            if not job["encrypted"]:
                 del adapter["serde"]
             value = json.dumps(adapter)
         if flag == "--l1-size-gb":

@@ -1,6 +1,6 @@
 """A replica without an engine: our middleware, and behind it an app that tells what reached it.
 
-Started by test_doors.py, once for each replica: the environment is what an engine's would be.
+Started by test_tenant_gateways.py, once a replica: the environment is what an engine's would be.
 
     python -m tests.contract.salted_stub PORT
 """

@@ -93,7 +93,7 @@ def run(job: Document) -> Document:
     tenants = os.environ["KASCADE_TENANTS"].split(",")
     for tenant in tenants:
         validate_cache_salt(tenant)
-    # An exception of the recorder's side would be a mistake of this file.
+    # An exception of the recorder's side would be an error of this file.
     client = TestClient(app, raise_server_exceptions=True)
 
     def ask(path: str, *named: str, body: Any = None, **more: Any) -> Document:

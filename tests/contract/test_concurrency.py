@@ -1,7 +1,7 @@
 """How many Lambda functions a deployment may run at once, by its templates alone.
 
 A new account may run ten. A resource that CDK's provider framework answers for takes two, that one
-and the function it calls; and the second is the one that is refused for good.
+and the function it calls; and the second is the one that is rejected for good.
 """
 
 import copy

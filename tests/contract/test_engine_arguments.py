@@ -183,14 +183,14 @@ def cases(
     return select
 
 
-# --- What must be refused ------------------------------------------------------------------------
+# --- What must be rejected ------------------------------------------------------------------------
 
 
 Mistakes = dict[str, tuple[list[str], str]]
 
 
 def vllm_mistakes(good: list[str]) -> Mistakes:
-    """Return arguments with one mistake each, and a part of vLLM's words against it."""
+    """Return arguments with one error each, and a part of vLLM's words against it."""
     transfer = "--kv-transfer-config"
 
     def connector(**changes: object) -> list[str]:
@@ -210,7 +210,7 @@ def vllm_mistakes(good: list[str]) -> Mistakes:
 
 
 def lmcache_mistakes(good: list[str]) -> Mistakes:
-    """Return arguments with one mistake each, and a part of LMCache's words against it."""
+    """Return arguments with one error each, and a part of LMCache's words against it."""
     adapter = "--l2-adapter"
     return {
         "an unknown flag": ([*good, "--bogus=1"], "unrecognized arguments"),
@@ -227,21 +227,21 @@ def lmcache_mistakes(good: list[str]) -> Mistakes:
     }
 
 
-@pytest.mark.parametrize("mistake", sorted(vllm_mistakes(["--kv-transfer-config={}"])))
+@pytest.mark.parametrize("error", sorted(vllm_mistakes(["--kv-transfer-config={}"])))
 def test_vllm_refuses(answers: Document, mistake: str) -> None:
     _, words = vllm_mistakes(["--kv-transfer-config={}"])[mistake]
-    assert words in answers["vllm"][mistake]["refused"]
+    assert words in answers["vllm"][mistake]["rejected"]
 
 
-@pytest.mark.parametrize("mistake", sorted(lmcache_mistakes(['--l2-adapter={"base_path": ""}'])))
+@pytest.mark.parametrize("error", sorted(lmcache_mistakes(['--l2-adapter={"base_path": ""}'])))
 def test_lmcache_refuses(answers: Document, mistake: str) -> None:
     _, words = lmcache_mistakes(['--l2-adapter={"base_path": ""}'])[mistake]
-    assert words in answers["lmcache"][mistake]["refused"]
+    assert words in answers["lmcache"][mistake]["rejected"]
 
 
 def test_a_missing_mount_ends_the_engine_and_downloads_nothing(answers: Document) -> None:
     """With HF_HUB_OFFLINE, which is set here as in pods that mount their weights."""
-    refused = answers["vllm"]["no weights"]["refused"]
+    refused = answers["vllm"]["no weights"]["rejected"]
     assert "LocalEntryNotFoundError" in refused
 
 
@@ -250,10 +250,10 @@ def test_a_missing_mount_ends_the_engine_and_downloads_nothing(answers: Document
 
 def test_both_programs_accept_every_engine(cases: Callable[[str], list[Case]], config: str) -> None:
     refused = [
-        f"{case.plan.name}: {answer['refused']}"
+        f"{case.plan.name}: {answer['rejected']}"
         for case in cases(config)
         for answer in (case.vllm, case.lmcache)
-        if "refused" in answer
+        if "rejected" in answer
     ]
     assert refused == []
 
@@ -337,7 +337,7 @@ def test_the_two_programs_find_each_other(cases: Callable[[str], list[Case]], co
         assert hashed == case.lmcache["hash_algorithm"]
 
 
-# --- What no parser refuses ----------------------------------------------------------------------
+# --- What no parser rejects ----------------------------------------------------------------------
 
 
 def test_no_key_is_silently_ignored(cases: Callable[[str], list[Case]], config: str) -> None:
@@ -453,7 +453,7 @@ def test_lmcache_reads_every_field_that_we_can_write(adapters: Document, kind: s
 
 
 def test_lmcache_refuses_to_evict_what_hyperpod_owns(adapters: Document) -> None:
-    assert "does not support LMCache-owned eviction" in adapters["evicting"]["refused"]
+    assert "does not support LMCache-owned eviction" in adapters["evicting"]["rejected"]
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_the_worker_makes_its_directory_once_the_mount_is_proved(guest: Outputs)
     assert {v["hostPath"]["path"] for v in pod["volumes"] if "hostPath" in v} == {"/opt/dlami/nvme"}
     (data,) = (m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "nvme")
     assert data["subPath"] == "kascade/guest"
-    assert pod["initContainers"][0]["name"] == "prove-nvme"
+    assert pod["initContainers"][0]["name"] == "check-nvme"
 
 
 def weights_in_s3(config: dict[str, Any]) -> None:

@@ -50,11 +50,11 @@ def _lost(given: Any, known: Any, path: str = "") -> list[str]:
     return [] if given == known else [f"{path}: {given!r} became {known!r}"]
 
 
-def test_each_operated_model_has_an_endpoint(
+def test_each_operator_managed_model_has_an_endpoint(
     synthesized: Synthesized, plan: Callable[[str], ServingPlan], config: str
 ) -> None:
     names = [item["metadata"]["name"] for item in endpoints(synthesized, config)]
-    assert names == list(plan(config).operated)
+    assert names == list(plan(config).operator_managed)
 
 
 def test_some_configuration_has_one(synthesized: Synthesized) -> None:

@@ -16,8 +16,8 @@ from tools.outputs import Document, Outputs
 ROOT = Path(__file__).parents[2]
 
 
-CASES = {"sealed": (True, False), "plain": (False, False), "pinned": (True, True)}
-"""Whether blocks are sealed, and whether the daemon's file is mounted by itself."""
+CASES = {"encrypted": (True, False), "plain": (False, False), "pinned": (True, True)}
+"""Whether blocks are encrypted, and whether the daemon's file is mounted by itself."""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,10 @@ def results(synthesized: Callable[[str], Outputs]) -> dict[str, Document]:
     objects = [document for _, document in synthesized("managed").objects()]
     ((_, server),) = containers(objects, "lmcache")
     argv = after(arguments(server), "server")
-    jobs = [{"argv": argv, "sealed": sealed, "pinned": pinned} for sealed, pinned in CASES.values()]
+    jobs = [
+        {"argv": argv, "encrypted": encrypted, "pinned": pinned}
+        for encrypted, pinned in CASES.values()
+    ]
     done = subprocess.run(
         [str(PYTHON), "-m", "tests.contract.managed_checks"],
         cwd=ROOT,
@@ -40,10 +43,10 @@ def results(synthesized: Callable[[str], Outputs]) -> dict[str, Document]:
     return dict(zip(CASES, json.loads(done.stdout), strict=True))
 
 
-@pytest.fixture(params=["sealed", "plain"])
+@pytest.fixture(params=["encrypted", "plain"])
 def run(request: pytest.FixtureRequest, results: dict[str, Document]) -> Document:
     """The same for what is rendered: a link to a file of the host."""
-    return results[request.param] | {"sealed": request.param == "sealed"}
+    return results[request.param] | {"encrypted": request.param == "encrypted"}
 
 
 def test_one_replica_loads_what_another_one_stored(run: Document) -> None:
@@ -54,7 +57,7 @@ def test_one_replica_loads_what_another_one_stored(run: Document) -> None:
 
 
 def test_serde_works_with_this_adapter(run: Document) -> None:
-    assert run["plain"] is not run["sealed"]
+    assert run["plain"] is not run["encrypted"]
 
 
 def test_objects_lie_in_the_engines_own_bucket(
@@ -75,7 +78,7 @@ def test_a_file_that_the_daemon_makes_anew_is_followed(run: Document) -> None:
 
 
 def test_a_file_mounted_by_itself_would_be_wrong_answers(results: dict[str, Document]) -> None:
-    """Why the directory is mounted and not the file: aesgcm seals a block, not its name."""
+    """Why the directory is mounted and not the file: aesgcm encrypts a block, not its name."""
     again = results["pinned"]["after_restart"]
     assert again["found"] == again["loaded"] == [True] * 5
     assert not any(again["right"])

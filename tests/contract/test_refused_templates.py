@@ -1,4 +1,4 @@
-"""Refused templates leave what was there before, and a sentence for each mistake."""
+"""Rejected templates leave what was there before, and a sentence for each error."""
 
 import os
 import subprocess
@@ -14,20 +14,20 @@ from tests.checkout import copy_checkout, run_app
 from tests.contract.test_command_line import CDK
 
 SENTENCE = (
-    "  refused-observability/Grafana/Workspace: Type: Resource type 'AWS::Grafana::Workspace' "
+    "  rejected-observability/Grafana/Workspace: Type: Resource type 'AWS::Grafana::Workspace' "
     "does not exist in 'ap-south-1' (CloudFormation Validate, F3006)"
 )
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A deployment that is synthesized, and a configuration that only a validator refuses."""
+    """A deployment that is synthesized, and a configuration that only a validator rejects."""
     root = copy_checkout(tmp_path / "checkout")
     ran = run_app(root, "laptop")
     assert ran.returncode == 0, ran.stderr
     config = yaml.safe_load((root / "config" / "default.yaml").read_text())
-    config |= {"name": "refused", "region": "ap-south-1", "zones": ["ap-south-1a", "ap-south-1b"]}
-    (root / "config" / "refused.yaml").write_text(yaml.safe_dump(config))
+    config |= {"name": "rejected", "region": "ap-south-1", "zones": ["ap-south-1a", "ap-south-1b"]}
+    (root / "config" / "rejected.yaml").write_text(yaml.safe_dump(config))
     # The plan would say it first.
     with (root / "constructs" / "kascade" / "catalog" / "regions.py").open("a") as regions:
         regions.write("\nWITHOUT_MANAGED_GRAFANA = ()\n")
@@ -45,7 +45,7 @@ def written(root: Path) -> dict[str, bytes]:
 def test_the_app_says_so_and_writes_nothing(checkout: Path) -> None:
     before = written(checkout)
     assert "cdk.out/laptop-serving.template.json" in before
-    ran = run_app(checkout, "refused", environment={"CDK_VALIDATION": "true"})
+    ran = run_app(checkout, "rejected", environment={"CDK_VALIDATION": "true"})
     assert ran.returncode == 2
     assert ran.stderr.splitlines() == ["the templates: 1 problem, nothing was written", SENTENCE]
     assert written(checkout) == before
@@ -71,7 +71,7 @@ def test_so_it_is_below_the_command_line(checkout: Path) -> None:
         "PYTHONPATH": str(checkout / "constructs"),
     }
     ran = subprocess.run(
-        [*argv, "--context", "config=config/refused.yaml"],
+        [*argv, "--context", "config=config/rejected.yaml"],
         cwd=checkout,
         env=os.environ | own,
         check=False,

@@ -1,7 +1,7 @@
 """Which IAM roles a deployment has, and who may assume each: a table, and all templates.
 
 A role that is not in the table is one too many, one that is missing breaks a feature, and a wrong
-subject is an AssumeRoleWithWebIdentity that AWS refuses at run time. Names are the ids of the
+subject is an AssumeRoleWithWebIdentity that AWS rejects at run time. Names are the ids of the
 constructs; what CloudFormation adds to them is cut off.
 """
 
@@ -67,22 +67,22 @@ def expected(plan: ServingPlan) -> Trusts:
         (plan.observability is not None, "DashboardsProviderRole", LAMBDA),
     ]
     if features is not None:
-        operated = features.inference is not None
+        operator_managed = features.inference is not None
         rows += [
             (
-                operated,
+                operator_managed,
                 "FeaturesOperatorRole",
                 SAGEMAKER | {account("hyperpod-inference-controller-manager")},
             ),
-            (operated, "FeaturesKedaRole", frozenset({account("keda-operator")})),
+            (operator_managed, "FeaturesKedaRole", frozenset({account("keda-operator")})),
             (
-                operated,
+                operator_managed,
                 "FeaturesBalancerRole",
                 frozenset({account("aws-load-balancer-controller")}),
             ),
-            (operated, "FeaturesFsxCsiRole", PODS),
-            (operated, "BalancerDrainHandlerRole", LAMBDA),
-            (operated, "BalancerDrainProviderRole", LAMBDA),
+            (operator_managed, "FeaturesFsxCsiRole", PODS),
+            (operator_managed, "BalancerDrainHandlerRole", LAMBDA),
+            (operator_managed, "BalancerDrainProviderRole", LAMBDA),
             (features.training_operator is not None, "FeaturesTrainingRole", PODS),
             (features.observability is not None, "FeaturesObservabilityRole", PODS),
         ]

@@ -16,7 +16,7 @@ PROGRAMS = {"vllm-router", "vllm_router.launch_router"}
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """Parse as the program does; a refusal is the parser's SystemExit."""
+    """Parse as the program does; a rejection is the parser's SystemExit."""
     parsed: argparse.Namespace = parse_router_args(argv)
     return parsed
 

@@ -13,7 +13,7 @@ from kascade.kube.tenancy import MIDDLEWARE
 from kascade.plan import EnginePlan, TenancyPlan
 from kascade.programs.tenancy.paths import OPEN, SALTED
 from kascade.programs.verify.client import TENANT_HEADER as ASKED_WITH
-from kascade.sizing.tenancy import DOOR_GETS, DOOR_POSTS, TENANT_HEADER
+from kascade.sizing.tenancy import GATEWAY_GETS, GATEWAY_POSTS, TENANT_HEADER
 from tests.contract.pods import after, arguments, containers
 from tools.outputs import Document, Outputs
 
@@ -72,12 +72,12 @@ Find = Callable[[bool], tuple[TenancyPlan, Document]]
 
 @pytest.fixture(scope="session")
 def asked(synthesized: Callable[[str], Outputs], plan: Callable[[str], ServingPlan]) -> Find:
-    """Return a function from "has doors" to an engine's tenancy and vLLM's answers, asked once."""
+    """Return a function from "has gateways" to an engine's tenancy and vLLM's answers."""
 
     @cache
-    def find(doors: bool) -> tuple[TenancyPlan, Document]:
+    def find(tenant_gateways: bool) -> tuple[TenancyPlan, Document]:
         for engine in plan(CONFIG).engines:
-            if engine.tenancy is not None and engine.tenancy.doors == doors:
+            if engine.tenancy is not None and engine.tenancy.tenant_gateways == tenant_gateways:
                 return engine.tenancy, ask(job_of(engine, synthesized(CONFIG)))
         raise AssertionError
 
@@ -141,5 +141,5 @@ def test_every_other_path_of_vllm_is_closed(answered: tuple[TenancyPlan, Documen
 
 def test_all_who_name_a_tenant_name_it_alike() -> None:
     assert ASKED_WITH == TENANT_HEADER
-    assert {("POST", path) for path in DOOR_POSTS} <= SALTED
-    assert {("GET", path) for path in DOOR_GETS} <= OPEN
+    assert {("POST", path) for path in GATEWAY_POSTS} <= SALTED
+    assert {("GET", path) for path in GATEWAY_GETS} <= OPEN

@@ -43,7 +43,7 @@ _ORDER = (
     "test_engines",
     "test_cache_life",
     "test_rollout",
-    "test_sealing",
+    "test_encryption",
     "test_verify",
     "test_hung",
     "test_frozen",

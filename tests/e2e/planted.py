@@ -1,4 +1,4 @@
-"""Misconfigurations to plant on the second of two replicas, and what the proof has to say.
+"""Misconfigurations to plant on the second of two replicas, and what the verification has to say.
 
 Each was seen with vLLM 0.32.0 and LMCache 0.5.6 on two CPU cores. ``found`` are the causes of the
 direction first > second, ``given`` those of second > first; an empty tuple means that this
@@ -53,8 +53,8 @@ PLANTED: Final = {
         mount=512, found=("mount-differs",), given=("mount-differs",)
     ),
     "full L2": Planted(mount=3, found=("mount-differs",), given=("store-failed",)),
-    # The first one reads sealed bytes as if they were plain: all hits, and another answer.
-    "sealed by one": Planted(
+    # The first one reads encrypted bytes as if they were plain: all hits, and another answer.
+    "encrypted by one": Planted(
         adapter={"serde": {"type": "aesgcm", "master_key_path": OWN, "aes_bits": 256}},
         found=("serde",),
         given=("serde",),
@@ -69,4 +69,4 @@ PLANTED: Final = {
         stopped=True, found=("lmcache-unreachable",), given=("lmcache-unreachable",)
     ),
 }
-"""For "another key" the first replica seals too, with a key of its own."""
+"""For "another key" the first replica encrypts too, with a key of its own."""

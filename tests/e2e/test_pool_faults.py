@@ -114,7 +114,7 @@ def test_a_worker_lost_before_close_leaves_hits_that_nobody_can_load(
 
 
 def test_small_objects_on_a_full_pool_are_such_hits_too(pair: Pair, measured: Measure) -> None:
-    """The plan refuses such objects; whatever makes them, they do not stay."""
+    """The plan rejects such objects; whatever makes them, they do not stay."""
     small = pair.start("small", chunk_bytes=800_000)
     salt = pair.salt()
     pair.pool.behave(capacity_bytes=1)
@@ -123,7 +123,7 @@ def test_small_objects_on_a_full_pool_are_such_hits_too(pair: Pair, measured: Me
     assert len(pair.empty()) == CHUNKS
     found = small.load(salt)
     assert (found["found"], found["loaded"]) == (CHUNKS, 0)
-    # Larger ones are refused, and nothing is left of them.
+    # Larger ones are rejected, and nothing is left of them.
     large = pair.salt()
     pair.pool.behave(capacity_bytes=1)
     assert not pair.one.store(large)["stored"]

@@ -10,7 +10,7 @@ EXPECTED = {
     "tiny-0": [
         "check-gpu: not started",
         "check-cache-gpu: not started",
-        "prove-cache: not started",
+        "check-cache-mount: not started",
         ("lmcache: /dev/shm/kascade-lmcache-started -> /here/shm/kascade-lmcache-started"),
         "lmcache: --host=127.0.0.1 -> --host=127.88.0.11",
         "lmcache: --http-host=0.0.0.0 -> --http-host=127.88.0.11",

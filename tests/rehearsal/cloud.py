@@ -40,8 +40,8 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
     """
     found: list[Object] = []
     features = plan.cluster.features
-    operated = features is not None and features.inference is not None
-    s3_driver = bool(plan.cluster.weights) or operated
+    operator_managed = features is not None and features.inference is not None
+    s3_driver = bool(plan.cluster.weights) or operator_managed
     for instance_type in sorted({t for group in plan.cluster.groups for t in group.instance_types}):
         instance = INSTANCES[instance_type]
         percentage = plan.cluster.tiered_storage_percentage
@@ -51,7 +51,7 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
             tiered_storage=percentage is not None,
             s3_driver=s3_driver,
             s3_volumes=_mounted_from_s3(plan, instance_type),
-            fsx_driver=operated,
+            fsx_driver=operator_managed,
         ):
             if daemon.name in _OWN_DAEMONS and plan.platform.agents:
                 continue
@@ -70,15 +70,17 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
             curvine=False,
             tiered_storage=False,
             s3_driver=s3_driver,
-            fsx_driver=operated,
+            fsx_driver=operator_managed,
         )
         if daemon.name in _SYSTEM_DAEMONS
     ]
-    found += [_csi_driver(name) for name, there in ((S3, s3_driver), (FSX, operated)) if there]
+    found += [
+        _csi_driver(name) for name, there in ((S3, s3_driver), (FSX, operator_managed)) if there
+    ]
     # Requests as in the two EKS add-ons' published defaults.
     found.append(_deployment("coredns", cpu_millis=100, memory_mib=70, labels=_DNS_LABELS))
     found.append(_deployment("ebs-csi-controller", cpu_millis=60, memory_mib=240, labels={}))
-    if operated:
+    if operator_managed:
         found += [
             _deployment(name, cpu_millis=cpu, memory_mib=memory, labels={}, replicas=replicas)
             for name, cpu, memory, replicas in _OF_THE_OPERATOR

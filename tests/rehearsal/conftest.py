@@ -113,7 +113,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             next(item.iter_markers("own_control_plane"), None)
             or "empty_cluster" in fixtures
             or "bare_cluster" in fixtures
-            or _operated(item)
+            or _operator_managed(item)
         )
         (left_out if old or own else kept).append(item)
     items[:] = sorted(kept, key=lambda item: item.path.stem != _FIRST)
@@ -122,11 +122,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
 
 
-def _operated(item: pytest.Item) -> bool:
+def _operator_managed(item: pytest.Item) -> bool:
     """Whether its pods come by policies that only a server of our own is sure to obey."""
     parameters = getattr(item, "callspec", None)
     name = parameters.params.get("rendered") if parameters else None
-    return name in CONFIGS and bool(plan_file(CONFIG_FOLDER / f"{name}.yaml").operated)
+    return name in CONFIGS and bool(plan_file(CONFIG_FOLDER / f"{name}.yaml").operator_managed)
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -216,7 +216,7 @@ class ControlPlane:
 
 
 def _answers(address: str, certificate: Path, token: str, trust: ssl.SSLContext) -> bool:
-    """Whether the API server is ready; a connection it refuses is none yet."""
+    """Whether the API server is ready; a connection it rejects is none yet."""
     try:
         trust.load_verify_locations(certificate)
         request = urllib.request.Request(  # noqa: S310 - always our own https address

@@ -28,7 +28,7 @@ def silent(cluster: Cluster, node: str) -> Iterator[None]:
 
 
 def evict(cluster: Cluster, pod: Object) -> None:
-    """Ask for an eviction as `kubectl drain` does; a budget may refuse it (429)."""
+    """Ask for an eviction as `kubectl drain` does; a budget may reject it (429)."""
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
     eviction = {
         "apiVersion": "policy/v1",

@@ -52,7 +52,7 @@ def offered_cluster(kubeconfig: Path) -> Iterator[Cluster]:
 
 
 def check_unused(kubectl: Kubectl) -> None:
-    """Refuse a cluster that cannot be used, or that somebody uses.
+    """Reject a cluster that cannot be used, or that somebody uses.
 
     Raises:
         NotOfferedError: With the reason.

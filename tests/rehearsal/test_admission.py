@@ -24,7 +24,7 @@ from tests.rehearsal.kubectl import Object
 from tests.rehearsal.operator import of_kind, operator_pod, pod
 from tests.rehearsal.rendered import CONFIGS, Rendered
 
-operated = pytest.mark.parametrize("rendered", ["operator"], indirect=True)
+operator_managed = pytest.mark.parametrize("rendered", ["operator"], indirect=True)
 
 
 def engine_of(rendered: Rendered) -> EnginePlan:
@@ -43,14 +43,14 @@ def covers(whole: Any, part: Any) -> bool:
     return bool(whole == part) or str(whole) == str(part)
 
 
-GUARDS = ("check-gpu", "check-cache-gpu", "prove-cache")
+GUARDS = ("check-gpu", "check-cache-gpu", "check-cache-mount")
 
 
 def admitted(cluster: Cluster, item: Object) -> Object:
     """Return a pod as the API server would store it.
 
     Raises:
-        AssertionError: It refuses, with what it said.
+        AssertionError: It rejects, with what it said.
     """
     done = cluster.kubectl.run(
         "create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(item)
@@ -84,7 +84,7 @@ def check_cascade(item: Object, engine: EnginePlan, network: NetworkPlan) -> Non
     spec, l2 = item["spec"], attach(engine, network)
     assert l2 is not None
     assert [c["name"] for c in spec["initContainers"]] == [*GUARDS, "lmcache"]
-    assert covers(part(spec, "prove-cache"), l2.guard)
+    assert covers(part(spec, "check-cache-mount"), l2.guard)
     ours = json.loads(json.dumps(server_container(engine, l2)))
     theirs = part(spec, "lmcache")
     # A token of the API, where the account mounts one.
@@ -105,7 +105,7 @@ def check_cascade(item: Object, engine: EnginePlan, network: NetworkPlan) -> Non
     assert len({e["name"] for e in worker["env"]}) == len(worker["env"])
 
 
-@operated
+@operator_managed
 def test_the_operators_pods_run_with_the_cascade(cluster: Cluster, rendered: Rendered) -> None:
     engine = engine_of(rendered)
     pods = cluster.kubectl.get("pods", "-n", engine.namespace, "-l", f"app={engine.name}")
@@ -115,7 +115,7 @@ def test_the_operators_pods_run_with_the_cascade(cluster: Cluster, rendered: Ren
         assert item["status"]["phase"] == "Running"
 
 
-@operated
+@operator_managed
 def test_a_second_pass_changes_nothing(cluster: Cluster, rendered: Rendered) -> None:
     once = admitted(cluster, sample(rendered))
     again = copy.deepcopy(once)
@@ -130,7 +130,7 @@ def test_a_second_pass_changes_nothing(cluster: Cluster, rendered: Rendered) -> 
     assert twice["metadata"]["labels"] == once["metadata"]["labels"]
 
 
-@operated
+@operator_managed
 def test_what_the_pod_has_already_is_left(cluster: Cluster, rendered: Rendered) -> None:
     """A shared memory of the operator's own, a variable with another value, other containers."""
     item = sample(rendered)
@@ -148,7 +148,7 @@ def test_what_the_pod_has_already_is_left(cluster: Cluster, rendered: Rendered) 
         assert "args" not in part(made, sidecar)
 
 
-@operated
+@operator_managed
 def test_other_pods_are_not_touched(cluster: Cluster, rendered: Rendered) -> None:
     for change in ({"app": "another"}, {"app": "qwen25-7b"}):
         made = admitted(cluster, sample(rendered, **change))
@@ -166,7 +166,7 @@ def refusal(cluster: Cluster, item: Object) -> str:
     return done.stderr if done.returncode else ""
 
 
-@operated
+@operator_managed
 def test_a_pod_is_refused_where_the_policy_is_gone(restored: Cluster, rendered: Rendered) -> None:
     policy = rendered.find("MutatingPolicy")["metadata"]["name"]
     restored.kubectl("delete", "mutatingadmissionpolicybinding", policy)
@@ -177,14 +177,14 @@ def test_a_pod_is_refused_where_the_policy_is_gone(restored: Cluster, rendered: 
     assert restored.within(lambda: not refusal(restored, sample(rendered)), 20)
 
 
-@operated
+@operator_managed
 def test_a_pod_without_the_worker_is_refused(cluster: Cluster, rendered: Rendered) -> None:
     item = sample(rendered)
     item["spec"]["containers"][1]["image"] = "aws/another-vllm"
     assert "has no LMCache server of its own" in refusal(cluster, item)
 
 
-@operated
+@operator_managed
 def test_a_transfer_of_somebody_elses_is_refused(cluster: Cluster, rendered: Rendered) -> None:
     item = sample(rendered)
     item["spec"]["containers"][1]["args"].append("--kv-transfer-config={}")

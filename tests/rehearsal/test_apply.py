@@ -203,7 +203,7 @@ def test_admission_policies_are_obeyed(cluster: Cluster) -> None:
                     }
                 ]
             },
-            "validations": [{"expression": "object.metadata.name != 'refused'"}],
+            "validations": [{"expression": "object.metadata.name != 'rejected'"}],
         },
     }
     binding = {
@@ -214,7 +214,7 @@ def test_admission_policies_are_obeyed(cluster: Cluster) -> None:
     }
 
     def refused() -> bool:
-        done = cluster.kubectl.run("create", "configmap", "refused", "--dry-run=server")
+        done = cluster.kubectl.run("create", "configmap", "rejected", "--dry-run=server")
         return "ValidatingAdmissionPolicy" in done.stderr
 
     try:

@@ -1,4 +1,4 @@
-"""A deployment's life: made, changed, refused, replaced and removed, with the real command line.
+"""A deployment's life: made, changed, rejected, replaced and removed, with the real command line.
 
 What is real here and what is played is in docs/decisions. The steps build on each other; one that
 fails ends the story. Nothing in them knows how long AWS takes.
@@ -99,12 +99,12 @@ def _zones(aws: Emulator, subnets: list[str]) -> list[str]:
 
 @pytest.fixture
 def refusing(story: Story) -> Iterator[Callable[[Key], None]]:
-    """Give a way to have the API server refuse one object, until the test ends."""
+    """Give a way to have the API server reject one object, until the test ends."""
     made: list[str] = []
 
     def refuse(key: Key) -> None:
         kind, _, name = key
-        policy = f"refuse-{name}"
+        policy = f"reject-{name}"
         story.cluster.kubectl(
             "create", "--filename=-", stdin=json.dumps(_policy(policy, kind, name))
         )
@@ -146,7 +146,7 @@ def refusing(story: Story) -> Iterator[Callable[[Key], None]]:
 
 @pytest.fixture
 def keeping(story: Story) -> Iterator[Callable[[Key], None]]:
-    """Give a way to have the API server refuse an object's deletion, until the test ends."""
+    """Give a way to have the API server reject an object's deletion, until the test ends."""
     made: list[str] = []
 
     def keep(key: Key) -> None:
@@ -224,7 +224,7 @@ def test_bootstrap(story: Story) -> None:
 def test_a_first_deployment_that_fails_halfway_is_rolled_back(
     story: Story, refusing: Callable[[Key], None]
 ) -> None:
-    with story.step("a first deployment that the API server refuses in its last part"):
+    with story.step("a first deployment that the API server rejects in its last part"):
         refusing(ROUTER)
         run = story.deploy().must_fail()
         assert "no room for it" in run.output
@@ -235,7 +235,7 @@ def test_a_first_deployment_that_fails_halfway_is_rolled_back(
         assert observability not in stacks
         refused = [c for c in story.aws.changes() if c.error]
         assert [(c.action, c.stack, c.type) for c in refused] == [("create", serving, MANIFEST)]
-        # What had been applied before the refusal is gone; the platform, another stack's, stays.
+        # What had been applied before the rejection is gone; the platform, another stack's, stays.
 
         def astray() -> set[Key]:
             there = listed(story.cluster).keys() & story.manifests().keys()
@@ -501,7 +501,7 @@ def test_a_deletion_that_the_api_server_refuses_is_a_failure(
     story: Story, keeping: Callable[[Key], None]
 ) -> None:
     """CDK's own function would call it done, and the object would stay for ever."""
-    with story.step("one stack whose deletion is refused"):
+    with story.step("one stack whose deletion is rejected"):
         assert sorted(kind for kind, _, _ in _disks(story)) == [
             *["PersistentVolume"] * 2,
             *["PersistentVolumeClaim"] * 2,

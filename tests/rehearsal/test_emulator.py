@@ -1,4 +1,4 @@
-"""The AWS side by itself: it refuses, replaces, announces, keeps to the loopback and ends."""
+"""The AWS side by itself: it rejects, replaces, announces, keeps to the loopback and ends."""
 
 import json
 import os
@@ -42,7 +42,7 @@ HYPERPOD = {
 
 
 class Nodes:
-    """Hears of node groups, and refuses those with an impossible number of nodes."""
+    """Hears of node groups, and rejects those with an impossible number of nodes."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""Mistakes made on purpose in the rendered manifests, each of which this ring has to notice."""
+"""Errors made on purpose in the rendered manifests, each of which this ring has to notice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _id(mistake: Mistake) -> str:
     return mistake.make.__name__
 
 
-# --- what the API server refuses ------------------------------------------------------------------
+# --- what the API server rejects ------------------------------------------------------------------
 
 
 def other_labels(deployment: Object) -> None:
@@ -77,7 +77,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("mistake", REFUSED, ids=_id)
+@pytest.mark.parametrize("error", REFUSED, ids=_id)
 def test_the_api_server_refuses(cluster: Cluster, rendered: Rendered, mistake: Mistake) -> None:
     broken = rendered.changed(mistake.kind, mistake.make, mistake.name)
     options = ("--force-conflicts", "--dry-run=server")
@@ -169,7 +169,7 @@ def stranger(policy: Object) -> None:
     policy["spec"]["ingress"][0]["from"] = [{"podSelector": {"matchLabels": {"app": "nobody"}}}]
 
 
-def open_door(policy: Object) -> None:
+def open_gateway(policy: Object) -> None:
     policy["spec"]["ingress"] = [{}]
 
 
@@ -200,14 +200,14 @@ NOTICED = [
     Mistake("NetworkPolicy", no_udp, "on 53/UDP from happening: no egress", name="allow-dns"),
     Mistake("NetworkPolicy", no_egress, "no egress rule allows it", name=f"{ENGINE}-router"),
     Mistake("NetworkPolicy", stranger, f"to engine {ENGINE} on m-vllm/TCP from happening"),
-    Mistake("NetworkPolicy", open_door, f"let pod coredns to engine {ENGINE} on m-vllm/TCP"),
+    Mistake("NetworkPolicy", open_gateway, f"let pod coredns to engine {ENGINE} on m-vllm/TCP"),
     Mistake("PodDisruptionBudget", lost_budget, "protects no pod"),
     Mistake("PodDisruptionBudget", rigid_budget, "lets no pod go"),
     Mistake("DaemonSet", nowhere, "curvine-worker-gpu finds no node", name="curvine-worker-gpu"),
 ]
 
 
-@pytest.mark.parametrize("mistake", NOTICED, ids=_id)
+@pytest.mark.parametrize("error", NOTICED, ids=_id)
 def test_the_ring_notices(cluster: Cluster, rendered: Rendered, mistake: Mistake) -> None:
     broken = rendered.changed(mistake.kind, mistake.make, mistake.name)
     cluster.kubectl.apply([broken.find(mistake.kind, mistake.name)], "--force-conflicts")

@@ -1,4 +1,4 @@
-"""The played Grafana refuses what the real one refuses; test_deploy.py shows what it lets in."""
+"""The played Grafana rejects what the real one rejects; test_deploy.py shows what it lets in."""
 
 import http.client
 import json

@@ -15,11 +15,11 @@ import yaml
 from tests.rehearsal.cluster import Cluster
 from tests.rehearsal.kubectl import Object
 from tests.rehearsal.rendered import Rendered
-from tests.rehearsal.test_admission import admitted, operated, sample
+from tests.rehearsal.test_admission import admitted, operator_managed, sample
 from tools.controlplane.build import KYVERNO_KIND, BuildError, build_kyverno
 from tools.process import local_environment
 
-pytestmark = [operated, pytest.mark.own_control_plane, pytest.mark.kyverno]
+pytestmark = [operator_managed, pytest.mark.own_control_plane, pytest.mark.kyverno]
 
 _NOT_COMPARED = ("serviceAccountName", "serviceAccount")
 """The account of the model is in its own namespace alone."""

@@ -29,7 +29,7 @@ HANDLER_MS = 3000
 """Longer than the SDK's three tries take, and shorter than kubectl in Lambda: six seconds."""
 
 QUICK_MS = 1000
-"""Where no call is refused at all it does not matter how long one takes."""
+"""Where no call is rejected at all it does not matter how long one takes."""
 
 
 def graph_of(assembly: Assembly, stack: str) -> dict[str, dict[str, Any]]:

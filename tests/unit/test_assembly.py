@@ -1,4 +1,4 @@
-"""What the CDK refuses becomes sentences; mistakes of the code keep their traceback."""
+"""What the CDK rejects becomes sentences; errors of the code keep their traceback."""
 
 from pathlib import Path
 

@@ -7,5 +7,5 @@ from tests.unit.config.builders import base, write
 
 
 def test_the_base_is_right(tmp_path: Path) -> None:
-    """Or every row above would be refused for another reason."""
+    """Or every row above would be rejected for another reason."""
     assert plan_file(write(tmp_path, base())).name == "demo"

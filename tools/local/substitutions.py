@@ -229,7 +229,7 @@ SUBSTITUTIONS: Final = (
 NOT_STARTED: Final = {
     "check-gpu": "there is no GPU to be given",
     "check-cache-gpu": "there is no GPU to be seen",
-    "prove-cache": "it refuses every mount that is not FUSE, and a folder is none",
+    "check-cache-mount": "it rejects every mount that is not FUSE, and a folder is none",
 }
 """Containers that are left out, and why."""
 

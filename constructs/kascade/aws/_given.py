@@ -61,7 +61,7 @@ def shown(value: object) -> str:
 def _has(value: object, name: str) -> bool:
     try:
         return hasattr(value, name)
-    except RuntimeError:  # jsii's: the property is there, and refuses
+    except RuntimeError:  # jsii's: the property is there, and rejects
         return True
 
 

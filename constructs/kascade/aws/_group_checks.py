@@ -1,4 +1,4 @@
-"""What HyperPod would refuse in an instance group, a sentence each."""
+"""What HyperPod would reject in an instance group, a sentence each."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _ANY_TYPE: Final = Instances.of(RESERVABLE_TYPES[-1])
 
 
 def mistakes(name: str, group: InstanceGroup, region: str) -> tuple[InstanceGroup, list[str]]:
-    """Find everything that HyperPod would refuse in a group, subnets aside.
+    """Find everything that HyperPod would reject in a group, subnets aside.
 
     Args:
         name: Its name.

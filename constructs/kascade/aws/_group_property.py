@@ -24,7 +24,7 @@ def group_property(  # noqa: PLR0913 - what a group takes from its cluster
 
     Args:
         name: Its name.
-        group: The group, which has no mistakes.
+        group: The group, which has no errors.
         role_arn: What its nodes run as.
         source_uri: Where the lifecycle script is.
         on_create: The script's name there.

@@ -1,4 +1,4 @@
-"""What HyperPod would refuse in the volumes and file systems of a group, a sentence each."""
+"""What HyperPod would reject in the volumes and file systems of a group, a sentence each."""
 
 from __future__ import annotations
 

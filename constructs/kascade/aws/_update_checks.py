@@ -1,4 +1,4 @@
-"""What HyperPod would refuse in scheduled updates, a sentence each."""
+"""What HyperPod would reject in scheduled updates, a sentence each."""
 
 from __future__ import annotations
 

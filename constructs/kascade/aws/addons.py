@@ -230,7 +230,7 @@ class FeatureAddons(Construct):
     ) -> iam.CfnRole:
         if not plan.role_name.startswith(OPERATOR_ROLE_PREFIX):
             msg = (
-                f"{plan.role_name} cannot be the inference operator's role: the add-on refuses "
+                f"{plan.role_name} cannot be the inference operator's role: the add-on rejects "
                 f"names that do not begin with {OPERATOR_ROLE_PREFIX}. Give it such a name."
             )
             raise KascadeError(msg)
@@ -348,7 +348,7 @@ class FeatureAddons(Construct):
     # --- further features ----------------------------------------------------------------------
 
     def _training(self, addon: AddonPlan, after: Sequence[IDependable]) -> eks.CfnAddon:
-        """Its pods take a role by an association apart: EKS refuses one inside this add-on."""
+        """Its pods take a role by an association apart: EKS rejects one inside this add-on."""
         clusters = self._hyperpod.attr_cluster_arn
         role = iam.Role(
             self,

@@ -51,7 +51,7 @@ _EBS_CSI_POLICY: Final = "service-role/AmazonEBSCSIDriverPolicy"
 def _admin_ids(arns: Sequence[str]) -> dict[str, str]:
     """Ids of the administrators' entries.
 
-    EKS has one entry for a role, so a change of an id asks for a second one, which it refuses:
+    EKS has one entry for a role, so a change of an id asks for a second one, which it rejects:
     a role that takes another's id (see ``distinct_ids``) comes in two deploys, the one that had
     it taken out in the first.
     """

@@ -105,7 +105,7 @@ class HyperPodCluster(BaseCluster):
     """GPU nodes under HyperPod's care, orchestrated by EKS.
 
     The template always states instance groups and node recovery together with tiered storage:
-    HyperPod refuses an update that carries tiered storage alone. Name, EKS cluster, and the
+    HyperPod rejects an update that carries tiered storage alone. Name, EKS cluster, and the
     cluster's own subnets and security groups replace the cluster when they change; all else is
     updated in place. So name ``vpc_subnets`` where the VPC may get another zone, and give groups
     in that zone subnets of their own.
@@ -153,7 +153,7 @@ class HyperPodCluster(BaseCluster):
             instance_groups: By name; more can be added later.
 
         Raises:
-            KascadeError: HyperPod would refuse it; with every reason.
+            KascadeError: HyperPod would reject it; with every reason.
         """
         super().__init__(scope, construct_id)
         given = {
@@ -277,7 +277,7 @@ class HyperPodCluster(BaseCluster):
             group: The group.
 
         Raises:
-            KascadeError: HyperPod would refuse it; with every reason.
+            KascadeError: HyperPod would reject it; with every reason.
         """
         where = f"{self.node.path}, instance group {name!r}"
         refuse(where, wrong("the group", group, _INSTANCE_GROUP))
@@ -289,7 +289,7 @@ class HyperPodCluster(BaseCluster):
             cdk.Annotations.of(self).add_warning_v2(
                 "kascade:efa",
                 f"instance group {name!r} asks for {group.network_interface}, and the catalog "
-                f"does not know whether {', '.join(unknown)} has it; HyperPod refuses it if not",
+                f"does not know whether {', '.join(unknown)} has it; HyperPod rejects it if not",
             )
         own = list(group.security_groups) or self._security_groups
         override = _vpc_config(subnet_ids, own) if subnet_ids else None

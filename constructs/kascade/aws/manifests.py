@@ -36,8 +36,8 @@ _JOB_TIMEOUT: Final = cdk.Duration.minutes(10)
 
 MAX_AT_ONCE: Final = 4
 """Objects that are applied at the same time. Each takes two functions, one that calls and one that
-applies, and a new account may run ten. The second is refused beyond that, and CDK's framework gives
-up after two more tries. Two of the ten are left for another resource of the same stack."""
+applies, and a new account may run ten. The second is rejected beyond that, and CDK's framework
+gives up after two more tries. Two of the ten are left for another resource of the same stack."""
 
 _WAVES: Final = ("ScopeApplied", "SettingsApplied", "Applied")
 """The barriers of a chart, in order."""
@@ -180,7 +180,7 @@ class AppliedManifests(Construct):
             name,
             cluster=self._cluster,
             manifest=[item],
-            overwrite=True,  # a create that failed half-way is repeated, not refused
+            overwrite=True,  # a create that failed half-way is repeated, not rejected
             prune=False,  # or a label would be added to each object
         )
         resource = cast("cdk.CfnResource", manifest.node.default_child)
@@ -224,7 +224,7 @@ def manifest_lines(item: KubernetesObject) -> list[str]:
 
 
 def _check_objects(chart: str, objects: Sequence[KubernetesObject]) -> None:
-    """Refuse what is no object of Kubernetes, as YAML of somebody's may hold.
+    """Reject what is no object of Kubernetes, as YAML of somebody's may hold.
 
     Raises:
         ManifestError: With a sentence for each.
@@ -284,12 +284,12 @@ def check_stack_size(
     *,
     most_bytes: int = MAX_TEMPLATE_BYTES,
 ) -> None:
-    """Refuse charts that make more resources than one stack may hold.
+    """Reject charts that make more resources than one stack may hold.
 
     Args:
         stack: Name of the stack.
         charts: The objects of each chart.
-        most_bytes: Of the template. The CDK warns at 800,000, which a strict synth refuses.
+        most_bytes: Of the template. The CDK warns at 800,000, which a strict synth rejects.
 
     Raises:
         ManifestError: With the largest chart, since that is where to start.

@@ -17,7 +17,7 @@ _COLLECTOR_PARTS = ("SERVICE_DISCOVERY", "COLLECTOR", "EXPORTER")
 
 
 class ManagedPrometheus(Construct):
-    """A workspace for metrics, with its own log of failed rules and refused series.
+    """A workspace for metrics, with its own log of failed rules and rejected series.
 
     Without a key of yours, AWS encrypts the metrics with one of its own. That is the default
     because they hold counts and durations, no prompt and no answer, and because a workspace

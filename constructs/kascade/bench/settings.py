@@ -1,4 +1,4 @@
-"""What a person asked for, checked: all mistakes at once, each a sentence."""
+"""What a person asked for, checked: all errors at once, each a sentence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SALT: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
 
 
 class InvalidBenchError(KascadeError):
-    """BenchSettings that cannot be used, with every mistake in them."""
+    """BenchSettings that cannot be used, with every error in them."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         count = len(problems)
@@ -99,7 +99,7 @@ def check(options: BenchOptions) -> BenchSettings:
     """Check everything that can be known before a system is asked.
 
     Raises:
-        InvalidBenchError: With every mistake.
+        InvalidBenchError: With every error.
     """
     problems = list(_numbers(options))
     problems += _workload(options)
@@ -203,7 +203,7 @@ def out_problems(out: Path) -> Iterator[str]:
         yield f"--out {out} cannot be made: {above} is a file; name a place in a folder"
         return
     try:
-        # A file system may refuse what permissions allow.
+        # A file system may reject what permissions allow.
         tempfile.TemporaryDirectory(prefix=".kascade-", dir=above).cleanup()
     except OSError as error:
         yield (

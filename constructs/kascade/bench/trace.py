@@ -27,7 +27,7 @@ _FIELDS: Final = ("timestamp", "input_length", "output_length", "hash_ids")
 
 
 class InvalidTraceError(KascadeError):
-    """A trace that cannot be replayed, with its first mistakes."""
+    """A trace that cannot be replayed, with its first errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,7 +59,7 @@ INFERENCE_POD_SLOTS: Final = 13
 sagemaker-hyperpod-model-deployment-ts-console-cfn)."""
 
 OPERATOR_ROLE_PREFIX: Final = "SageMakerHyperPodInference"
-"""Begins the name of the operator's role, or the add-on refuses it (chart 2.2.2,
+"""Begins the name of the operator's role, or the add-on rejects it (chart 2.2.2,
 ``_validateRequiredValues.tpl``)."""
 
 TLS_BUCKET_PREFIX: Final = "hyperpod-tls-"
@@ -85,7 +85,7 @@ class ServiceAccount:
 
 
 # Of the add-on. The Helm chart has KEDA and the load balancer controller elsewhere, and a trust
-# policy made for the one is refused by the other (AssumeRoleWithWebIdentity 403).
+# policy made for the one is rejected by the other (AssumeRoleWithWebIdentity 403).
 OPERATOR_ACCOUNT: Final = ServiceAccount(
     namespace=OPERATOR_NAMESPACE, name="hyperpod-inference-controller-manager"
 )

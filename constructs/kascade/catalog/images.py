@@ -89,8 +89,8 @@ IMAGES: Final[Mapping[str, Image]] = MappingProxyType(
             digest=None,
             source="CurvineIO/curvine-doc, K8S-CSI-Driver set-up page",
         ),
-        # nginx's stable line, for any user id; a door needs a proxy and none of its entry point.
-        "door": Image(
+        # nginx's stable line, for any user id; a tenant gateway needs none of its entry point.
+        "tenant_gateway": Image(
             repository="docker.io/nginxinc/nginx-unprivileged",
             tag="1.28-alpine",
             digest=None,

@@ -1,7 +1,7 @@
 """Model shapes: what decides the size of weights and of the KV cache.
 
 ``MODELS`` lists models by their Hugging Face id. Any other model is read from its ``config.json``
-by ``facts_from_hf_config``, which refuses every layout whose KV cache does not grow with each
+by ``facts_from_hf_config``, which rejects every layout whose KV cache does not grow with each
 token in each layer: such a cache cannot be sized from these facts.
 """
 

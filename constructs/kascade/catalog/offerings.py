@@ -2,7 +2,7 @@
 
 Taken from PyPI cfn-lint 1.58.0 (``aws_sagemaker_cluster/instancetype_enum.json``), which derives
 it from AWS's price lists. That list lags reality: a type missing here may well be on offer (p5e
-is in no region of it), so warn on it, never refuse.
+is in no region of it), so warn on it, never reject.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The proof inside the cluster: a Job from the suspended CronJob, followed to its end."""
+"""The verification inside the cluster: a Job from the suspended CronJob, followed to its end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_in_cluster(
     *,
     say: Callable[[str], None],
 ) -> int:
-    """Run the proof as a Job and return its result.
+    """Run the verification as a Job and return its result.
 
     Args:
         kubectl: For the engine's namespace.

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     if path.exists() and path.read_text(encoding="utf-8") == text:
         sys.stdout.write(f"{path} is as it should be\n")
         return 0
-    # Made whole beside its place: half a lock would refuse the next plan, or let a change pass.
+    # Made whole beside its place: half a lock would reject the next plan, or let a change pass.
     target = path.resolve()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".lock-") as scratch:
         whole = Path(scratch, target.name)

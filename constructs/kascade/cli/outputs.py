@@ -24,7 +24,7 @@ NO_OUTPUT: Final = (
 
 
 def keep_inputs(target: Path, config: Path, what: str) -> None:
-    """Refuse to write a document over what it comes from.
+    """Reject to write a document over what it comes from.
 
     Args:
         target: Where it is to go.
@@ -94,7 +94,7 @@ def interruptible(
 def _named(target: Path, config: Path) -> str:
     """Say which file of a configuration this is; nothing where it is none.
 
-    A configuration that cannot be read names none, and is refused before anything is written.
+    A configuration that cannot be read names none, and is rejected before anything is written.
     """
     if not target.exists() or (read := read_config(config).config) is None:
         return ""

@@ -187,8 +187,8 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
 
 
 def _tenancy(tenancy: TenancyPlan) -> tuple[str, str]:
-    if tenancy.doors:
-        return "salted", f"cached blocks apart, a door each: {', '.join(tenancy.tenants)}"
+    if tenancy.tenant_gateways:
+        return "salted", f"cached blocks apart, a tenant gateway each: {', '.join(tenancy.tenants)}"
     return "isolated", f"engines, cache and key of {', '.join(tenancy.tenants)} alone"
 
 

@@ -77,7 +77,7 @@ def pods_states(
 
 
 def _same_cluster(plan: ServingPlan, kubectl: Kubectl, server: str | None) -> None:
-    """Refuse to take another cluster's pods for the deployment's.
+    """Reject to take another cluster's pods for the deployment's.
 
     Raises:
         NoWayError: The context is of another cluster, or there is none.

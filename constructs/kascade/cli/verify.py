@@ -1,4 +1,4 @@
-"""``kascade verify``: from a configuration to the running replicas, and their proof of sharing."""
+"""``kascade verify``: from a configuration to the running replicas, and their check of sharing."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from kascade.programs.verify.command import (
 )
 from kascade.programs.verify.directory import LISTING, no_directory, read_listing
 from kascade.programs.verify.facts import Facts
-from kascade.programs.verify.proof import UnusableError
 from kascade.programs.verify.reading import Listing, Look
 from kascade.programs.verify.target import Replica, Target
+from kascade.programs.verify.verification import UnusableError
 from kascade.sizing.verification import FEWEST_REPLICAS
 from kascade.units import counted
 
@@ -145,7 +145,7 @@ def choose(plan: ServingPlan, model: str | None) -> tuple[VerifyPlan, ...]:
     reasons = [
         f"{engine.name} has no L2 (cache.l2), so its replicas share nothing"
         if engine.lmcache.l2 is None
-        else f"{engine.name} has {engine.replicas} replica and a proof needs two; raise its "
+        else f"{engine.name} has {engine.replicas} replica and a verification needs two; raise its "
         "replicas and deploy"
         for engine in plan.engines
         if model in {None, engine.name}
@@ -176,7 +176,7 @@ def _run_from_here(kubectl: Kubectl, verify: VerifyPlan, arguments: argparse.Nam
             chunk_size=verify.chunk_size,
             replicas=replicas,
             tenant=verify.tenant,
-            stranger=verify.stranger,
+            control_tenant=verify.control_tenant,
             router_url=router_url,
             router_metrics_url=router_metrics_url,
         )
@@ -202,7 +202,7 @@ def ready_pods(kubectl: Kubectl, verify: VerifyPlan) -> list[str]:
         )
         msg = (
             f"{verify.engine} has {counted(len(ready), 'ready replica')} of {verify.replicas} in "
-            f"namespace {verify.namespace} and a proof needs two"
+            f"namespace {verify.namespace} and a verification needs two"
             + (f" ({others})" if others else "")
             + "; deploy the configuration, or wait until they are ready"
         )

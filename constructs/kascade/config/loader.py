@@ -25,10 +25,10 @@ class LoadedConfig:
         source: File name as it was given.
         config: The configuration, or None where the file is too broken to go on. When
             ``problems`` is not empty this is the file without its broken parts, good only for
-            finding further mistakes.
+            finding further errors.
         local_models: Facts read from the ``config_json`` files, by model name.
         zone_offerings: What the file of that name says, or None.
-        problems: Every mistake found so far.
+        problems: Every error found so far.
         lines: Line of each path.
         broken: Paths that ``config`` lacks because of a problem.
         origins: For each list that lost items, the original index of those that are left.
@@ -76,14 +76,14 @@ class LoadedConfig:
 
 
 def read_config(path: Path, *, check: Callable[[ServingConfig], Iterable[Problem]]) -> LoadedConfig:
-    """Read a YAML file and everything it names, and collect every mistake in it.
+    """Read a YAML file and everything it names, and collect every error in it.
 
     Args:
         path: The file.
         check: Finds what its fields say against each other.
 
     Returns:
-        The configuration and its problems. Nothing is raised for a mistake in the file.
+        The configuration and its problems. Nothing is raised for an error in the file.
     """
     source = str(path)
     try:

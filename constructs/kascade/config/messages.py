@@ -1,4 +1,4 @@
-"""From pydantic's errors to sentences, and on past them, so that one run shows every mistake."""
+"""From pydantic's errors to sentences, and on past them, so that one run shows every error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CODES: Final = {
     "too_short": "too-few",
     "too_long": "too-many",
 }
-"""Names of mistakes by pydantic's type of error; the others are of the wrong type."""
+"""Names of errors by pydantic's type of error; the others are of the wrong type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class _Tracked(list[Any]):
 def parse(raw: Mapping[object, object]) -> ParsedConfig:
     """Validate a raw mapping; where it is broken, cut the broken parts out and go on.
 
-    The cut-down configuration serves only to find further mistakes in the same run.
+    The cut-down configuration serves only to find further errors in the same run.
     """
     try:
         return ParsedConfig(
@@ -74,7 +74,7 @@ def parse(raw: Mapping[object, object]) -> ParsedConfig:
     data = _track(copy.deepcopy(dict(raw)))
     if len(errors) > _MAX_ERRORS:
         shown = tuple(_problem(data, details) for details in errors[:_MAX_ERRORS])
-        rest = f"and {len(errors) - _MAX_ERRORS:,} more mistakes; is this a deployment file at all?"
+        rest = f"and {len(errors) - _MAX_ERRORS:,} more errors; is this a deployment file at all?"
         more = Problem(path=(), code="too-many-problems", message=rest)
         return ParsedConfig(config=None, problems=(*shown, more), broken=(), origins={})
     errors = [details for details in errors if not _is_echo(data, details)]

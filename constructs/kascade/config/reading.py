@@ -50,7 +50,7 @@ def read_text(
         what: What it should be, for the sentences.
         shown: How the sentences name the file; without it, as ``path``.
         base: What a relative path counts from, likewise.
-        max_bytes: More than this is refused.
+        max_bytes: More than this is rejected.
 
     Raises:
         UnreadableError: It cannot be read, with one sentence that says why.
@@ -92,7 +92,7 @@ def read_json_beside(
         name: The path, as the configuration gives it. Sentences name the file so, without the
             folder, which differs from machine to machine.
         what: What it should be, for the sentences.
-        max_bytes: More than this is refused.
+        max_bytes: More than this is rejected.
 
     Raises:
         UnreadableError: It cannot be read or is no JSON, with one sentence that says why.

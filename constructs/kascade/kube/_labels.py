@@ -78,13 +78,13 @@ def router_selector(router: str) -> dict[str, str]:
     return selector(name="vllm-router", instance=router, component="router")
 
 
-def door_selector(door: str) -> dict[str, str]:
-    """Labels that select the pods of one tenant's door."""
-    return selector(name="door", instance=door, component="door")
+def gateway_selector(gateway: str) -> dict[str, str]:
+    """Labels that select the pods of one tenant's gateway."""
+    return selector(name="tenant-gateway", instance=gateway, component="tenant-gateway")
 
 
 def verify_selector(engine: str) -> dict[str, str]:
-    """Labels that select the proof of one engine."""
+    """Labels that select the verification of one engine."""
     return selector(name="verify", instance=engine, component="verify")
 
 

@@ -128,7 +128,7 @@ def of_types(instance_types: Iterable[str], *more: Fields) -> Fields:
 def spread(selecting: Mapping[str, str], key: str = "kubernetes.io/hostname") -> Fields:
     """Spread pods over nodes (or zones) where there is a choice.
 
-    ``ScheduleAnyway``: a rule that refuses would leave a replacement pod pending whenever the only
+    ``ScheduleAnyway``: a rule that rejects would leave a replacement pod pending whenever the only
     free place is on a node, or in a zone, that already has one.
     """
     return {

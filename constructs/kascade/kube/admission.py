@@ -41,11 +41,11 @@ _CREATED_PODS: Final[Fields] = {
 }
 
 _KYVERNO_SECONDS: Final = 10
-"""How long the API server waits for Kyverno; a refused pod is tried again by its ReplicaSet."""
+"""How long the API server waits for Kyverno; a rejected pod is tried again by its ReplicaSet."""
 
 
 class CascadeAdmission(Construct):
-    """The policy that changes one model's pods, and the one that refuses those it did not reach.
+    """The policy that changes one model's pods, and the one that rejects those it did not reach.
 
     The second is a ValidatingAdmissionPolicy, which every supported API server evaluates itself.
     It closes what no ``failurePolicy`` can: the moment between a policy's making and its taking
@@ -88,7 +88,7 @@ class CascadeAdmission(Construct):
             self,
             "ValidatingAdmissionPolicy",
             meta.named(f"{name}-proof"),
-            proof(engine, policy=name),
+            verification(engine, policy=name),
             {"validationActions": ["Deny"]},
         )
 
@@ -132,7 +132,7 @@ def mutation(engine: EnginePlan, l2: Attachment | None) -> Fields:
     """Specification of the first policy, in the fields that both of its kinds have.
 
     ``Fail``: a pod that was let in without the cascade would stay without it for its whole life,
-    while a refused one is made again by its ReplicaSet within minutes.
+    while a rejected one is made again by its ReplicaSet within minutes.
     """
     return {
         "failurePolicy": "Fail",
@@ -232,7 +232,7 @@ def _add_named(
         yield unless(there, add(path(f"{field}/-"), item))
 
 
-def proof(engine: EnginePlan, *, policy: str) -> Fields:
+def verification(engine: EnginePlan, *, policy: str) -> Fields:
     """Specification of the second policy: no pod of this model without its cascade."""
     server = (
         f"object.spec.?initContainers.orValue([]).exists(c, c.name == "

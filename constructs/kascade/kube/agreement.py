@@ -1,9 +1,9 @@
 """Do the rendered programs agree? Read back from their arguments, not from the plan.
 
-vLLM, its LMCache server, the router and the proof are four programs that must say the same of a
-dozen things, and none of them refuses what another one says otherwise: the cache then misses for
-ever, or answers wrongly, and every probe is green. The plan says each thing once; this is the check
-that what was made of it still does.
+vLLM, its LMCache server, the router and the verification must say the same of a dozen things, and
+none of them rejects what another one says otherwise: the cache then misses for ever, or answers
+wrongly, and every probe is green. The plan says each thing once; this is the check that what was
+made of it still does.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Serving:
 
 
 def check_agreement(objects: Sequence[Object]) -> None:
-    """Refuse a deployment whose programs contradict each other.
+    """Reject a deployment whose programs contradict each other.
 
     Args:
         objects: Everything that is rendered.
@@ -173,7 +173,7 @@ def read_serving(objects: list[Object]) -> Iterator[Serving]:
             deployment=deployment,
             vllm=own["vllm"],
             lmcache=own["lmcache"],
-            guard=own.get("prove-cache"),
+            guard=own.get("check-cache-mount"),
             router=None if router is None else programs(router)["router"],
             router_name="" if router is None else router["metadata"]["name"],
             verify=None if verify is None else programs(verify)["verify"],
@@ -208,7 +208,7 @@ def _statements(serving: Serving) -> Iterator[Said]:
     yield from _of_the_pod(serving)
     yield from _of_the_directory(serving)
     yield from _of_the_router(serving)
-    yield from _of_the_proof(serving)
+    yield from _of_the_verification(serving)
 
 
 def _of_the_pod(serving: Serving) -> Iterator[Said]:
@@ -304,7 +304,7 @@ def _of_the_router(serving: Serving) -> Iterator[Said]:
     yield Said("the router's metrics port", "its container port", router.port(ROUTER_PORT))
 
 
-def _of_the_proof(serving: Serving) -> Iterator[Said]:
+def _of_the_verification(serving: Serving) -> Iterator[Said]:
     verify = serving.verify
     if verify is None:
         return
@@ -430,7 +430,7 @@ def _of_the_gpus(serving: Serving) -> Iterator[str]:
 
 
 def _of_rendering(serving: Serving) -> Iterator[str]:
-    """A router that asks for tokens and an engine that refuses fail without a word."""
+    """A router that asks for tokens and an engine that rejects fail without a word."""
     vllm, router, name = serving.vllm, serving.router, serving.name
     policy = "" if router is None else router.flag("--policy", _DEFAULT_POLICY)
     opened = vllm.switch(SCALE_OUT)

@@ -1,4 +1,4 @@
-"""The key that seals cached blocks, made inside the cluster.
+"""The key that encrypts cached blocks, made inside the cluster.
 
 A key that stands in a manifest stands in the repository, in the CloudFormation template and in its
 asset bucket. So a Job draws it and writes the Secret; nobody outside the cluster ever holds it. All
@@ -90,7 +90,7 @@ class CacheKeys(Construct):
         image: str,
         network: NetworkPlan,
     ) -> None:
-        """Add the Job and its rights, or nothing when no engine seals its blocks.
+        """Add the Job and its rights, or nothing when no engine encrypts its blocks.
 
         Args:
             scope: Parent construct.
@@ -100,13 +100,13 @@ class CacheKeys(Construct):
             network: Addresses of the VPC, where the API server is.
         """
         super().__init__(scope, construct_id)
-        sealed = [engine for engine in engines if _secret(engine)]
-        if not sealed:
+        encrypted = [engine for engine in engines if _secret(engine)]
+        if not encrypted:
             return
-        names = sorted({_secret(engine) for engine in sealed})
+        names = sorted({_secret(engine) for engine in encrypted})
         selecting = selector(name="cache-keys", instance="kascade", component="cache-keys")
         meta = Metadata(
-            name="kascade-cache-keys", namespace=sealed[0].namespace, labels=labels(selecting)
+            name="kascade-cache-keys", namespace=encrypted[0].namespace, labels=labels(selecting)
         )
         add_service_account(self, meta=meta)
         add_role(

@@ -1,4 +1,4 @@
-"""Programs of ours in an engine's pod: an honest `/health`, limits, drain, and the proof of GPUs.
+"""Programs of ours in an engine's pod: an honest `/health`, limits, drain, and a check of its GPUs.
 
 One ConfigMap for all engines of a namespace, applied before any of them.
 """

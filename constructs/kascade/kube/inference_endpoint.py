@@ -1,7 +1,7 @@
 """One model whose pods HyperPod's inference operator makes: what it is asked for, and around it.
 
 Fields are those of the CRD of operator 3.2. The operator checks rules across fields itself; those
-that are known are kept here or refused by the configuration's checks.
+that are known are kept here or rejected by the configuration's checks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The LMCache multi-process server beside a vLLM engine: tiers L1 and L2.
 
-Flags are those of lmcache 0.5.6 (``lmcache/cli/commands/server.py``), which refuses unknown ones.
+Flags are those of lmcache 0.5.6 (``lmcache/cli/commands/server.py``), which rejects unknown ones.
 """
 
 from __future__ import annotations

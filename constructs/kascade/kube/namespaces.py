@@ -16,7 +16,7 @@ from kascade.plan import Namespaces
 from kascade.planning.parts import namespace_error
 
 _SERVING_SECURITY: Final = {
-    # No privileged pod, no hostPath, no added capability gets in. "restricted" would refuse the
+    # No privileged pod, no hostPath, no added capability gets in. "restricted" would reject the
     # engine image, which has no other user than root; the audit log keeps the distance visible
     # (a warning on every apply, for a known reason, teaches people to skip warnings).
     "pod-security.kubernetes.io/enforce": "baseline",
@@ -28,7 +28,7 @@ _SERVING_SECURITY: Final = {
 _MANAGED_L2_SECURITY: Final = {
     **_SERVING_SECURITY,
     # HyperPod's tiered storage is read through the host's shared memory, a hostPath, which
-    # "baseline" refuses whatever it is. There is no level between, so ``OneHostDirectory`` refuses
+    # "baseline" rejects whatever it is. There is no level between, so ``OneHostDirectory`` rejects
     # the rest.
     "pod-security.kubernetes.io/enforce": "privileged",
 }

@@ -103,8 +103,8 @@ class Router(Construct):
                     "selector": self._selector,
                     "ports": [
                         {"name": "http", "port": router.port, "targetPort": _API_PORT},
-                        # For the proof, which asks what the router did not know. One that learns
-                        # prompts has one replica, so there is one page.
+                        # For the verification, which asks what the router did not know. One that
+                        # learns prompts has one replica, so there is one page.
                         *(
                             [
                                 {
@@ -210,12 +210,15 @@ class Router(Construct):
 
 
 def _clients(plan: RouterPlan) -> list[Fields]:
-    """Who may send requests: any client, or the one tenant's, or the doors of all tenants."""
-    # Where all share, the proof is a client like others.
-    proof = [] if plan.tenancy is None else [pods(verify_selector(plan.engine))]
+    """Who may send requests: any client, the one tenant's, or the gateways of all tenants."""
+    # Where all share, the verification is a client like others.
+    verification = [] if plan.tenancy is None else [pods(verify_selector(plan.engine))]
     if plan.client_label is None:
-        return [pods({"app.kubernetes.io/component": "door", ENGINE_LABEL: plan.engine}), *proof]
-    return [*labelled(plan.client_label), *proof]
+        return [
+            pods({"app.kubernetes.io/component": "tenant-gateway", ENGINE_LABEL: plan.engine}),
+            *verification,
+        ]
+    return [*labelled(plan.client_label), *verification]
 
 
 def router_args(plan: RouterPlan) -> list[str]:

@@ -31,7 +31,7 @@ def _add_rule(
         name: Of both objects.
         namespace: The only one it looks at.
         watched: The resource rule of what it looks at.
-        rules: Expressions that must hold, each with the sentence of a refusal.
+        rules: Expressions that must hold, each with the sentence of a rejection.
     """
     meta = Metadata(
         name=name, labels=labels(selector(name="admission", instance=name, component="admission"))
@@ -118,7 +118,7 @@ _REST_OF_BASELINE: Final = (
 
 
 class OneHostDirectory(Construct):
-    """What Pod Security level "baseline" refuses, but for one directory of the host, read-only.
+    """What Pod Security level "baseline" rejects, but for one directory of the host, read-only.
 
     Not its rules on SELinux, AppArmor and Windows, which matter to no node here.
     """
@@ -156,7 +156,7 @@ class OneHostDirectory(Construct):
 
 
 class MastersFixed(Construct):
-    """Refuses another number of Curvine masters on a pool that exists.
+    """Rejects another number of Curvine masters on a pool that exists.
 
     The members of their Raft group are written into each one's journal. The lock file of the
     configuration says so earlier and in better words; this stops who works past it.

@@ -1,4 +1,4 @@
-"""The proof of sharing as a Job: a template that somebody starts, and what it may reach.
+"""The verification of sharing as a Job: a template that somebody starts, and what it may reach.
 
 It is a suspended CronJob, because Kubernetes has no other object that holds a Job without running
 it: `kubectl create job --from=cronjob/NAME` starts one, and `kascade verify --in-cluster` does so.
@@ -64,7 +64,7 @@ class Verify(Construct):
     """The Job's template, the Service that lists the replicas, and two NetworkPolicies."""
 
     def __init__(self, scope: Construct, construct_id: str, *, verify: VerifyPlan) -> None:
-        """Add the proof of one engine.
+        """Add the verification of one engine.
 
         Args:
             scope: Parent construct.
@@ -92,7 +92,7 @@ class Verify(Construct):
                 "spec": {
                     "type": "ClusterIP",
                     "clusterIP": "None",
-                    # A replica that is not ready would fail the proof for no reason.
+                    # A replica that is not ready would fail the verification for no reason.
                     "publishNotReadyAddresses": False,
                     "selector": self._engine,
                     "ports": [
@@ -236,5 +236,5 @@ def verify_args(plan: VerifyPlan) -> list[str]:
         f"--request-seconds={plan.request_seconds}",
         f"--store-seconds={plan.store_seconds}",
         *([] if plan.tenant is None else [f"--tenant={plan.tenant}"]),
-        *([] if plan.stranger is None else [f"--stranger={plan.stranger}"]),
+        *([] if plan.control_tenant is None else [f"--control-tenant={plan.control_tenant}"]),
     ]

@@ -1,6 +1,6 @@
 """The vLLM container: tier L0 and the OpenAI-compatible API.
 
-Flags are those of vLLM 0.32.0; its parser refuses unknown ones and unknown fields of the transfer
+Flags are those of vLLM 0.32.0; its parser rejects unknown ones and unknown fields of the transfer
 configuration, but no unknown ``lmcache.mp.*`` key.
 """
 

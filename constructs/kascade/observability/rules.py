@@ -26,19 +26,19 @@ _SILENT_MINUTES: Final = 3
 """Longer than any prompt takes to be computed: its tokens are counted once it is."""
 
 
-def rule_groups(*, cluster_name: str, operated: bool) -> str:
+def rule_groups(*, cluster_name: str, operator_managed: bool) -> str:
     """Rule file, as YAML.
 
     Args:
         cluster_name: Value of the label ``cluster`` of every target.
-        operated: Whether HyperPod's operator makes pods of some engines.
+        operator_managed: Whether HyperPod's operator makes pods of some engines.
     """
     groups = [
         cache_group(cluster_name=cluster_name),
         router_group(cluster_name=cluster_name),
         _group("kascade-engines", _without_tokens(cluster_name)),
     ]
-    if operated:
+    if operator_managed:
         groups.append(_group("kascade-operator", _without_cache(cluster_name)))
     return yaml.safe_dump({"groups": groups}, sort_keys=False, width=100)
 

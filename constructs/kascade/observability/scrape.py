@@ -37,7 +37,7 @@ def scrape_configuration(
     *,
     cluster_name: str,
     namespaces: Namespaces,
-    operated: Sequence[str] = (),
+    operator_managed: Sequence[str] = (),
 ) -> str:
     """Prometheus YAML that finds every component's pods by the name of a container port.
 
@@ -52,7 +52,7 @@ def scrape_configuration(
         plan: The plan's slice.
         cluster_name: Label of every series.
         namespaces: Where pods are looked for.
-        operated: Engines whose pods the operator makes.
+        operator_managed: Engines whose pods the operator makes.
 
     Raises:
         ValueError: The plan asks for a shorter interval than the collector takes.
@@ -69,7 +69,12 @@ def scrape_configuration(
             "scrape_timeout": f"{_TIMEOUT_SECONDS}s",
         },
         "scrape_configs": [
-            _job(component, cluster_name=cluster_name, namespaces=namespaces, operated=operated)
+            _job(
+                component,
+                cluster_name=cluster_name,
+                namespaces=namespaces,
+                operator_managed=operator_managed,
+            )
             for component in PORTS
         ],
     }
@@ -101,7 +106,7 @@ def scrape_jobs(
         serving=serving_namespace or "", cache=cache_namespace or "", hyperpod=""
     )
     jobs = [
-        _job(component, cluster_name=cluster, namespaces=namespaces, operated=())
+        _job(component, cluster_name=cluster, namespaces=namespaces, operator_managed=())
         for component in PORTS
         if (serving_namespace if component.serves_one_model else cache_namespace)
     ]
@@ -109,7 +114,11 @@ def scrape_jobs(
 
 
 def _job(
-    component: Component, *, cluster_name: str, namespaces: Namespaces, operated: Sequence[str]
+    component: Component,
+    *,
+    cluster_name: str,
+    namespaces: Namespaces,
+    operator_managed: Sequence[str],
 ) -> dict[str, object]:
     home = namespaces.serving if component.serves_one_model else namespaces.cache
     return {
@@ -117,37 +126,37 @@ def _job(
         "metrics_path": "/metrics",
         "kubernetes_sd_configs": [{"role": "pod", "namespaces": {"names": [home]}}],
         "relabel_configs": [
-            _keep_targets(component, operated),
+            _keep_targets(component, operator_managed),
             _drop(f"{_POD}_phase", "Failed|Succeeded"),
             {"target_label": "cluster", "replacement": cluster_name},
             _copy("__meta_kubernetes_namespace", "namespace"),
             _copy(f"{_POD}_name", "pod"),
             _copy(f"{_POD}_node_name", "node"),
-            *_model_rules(component, operated),
+            *_model_rules(component, operator_managed),
         ],
         "metric_relabel_configs": [_drop("__name__", ".+_created"), *_prefix_rules(component)],
     }
 
 
-def _keep_targets(component: Component, operated: Sequence[str]) -> dict[str, object]:
+def _keep_targets(component: Component, operator_managed: Sequence[str]) -> dict[str, object]:
     """Keep the component's own port, and the one that the operator gives vLLM."""
     rule = _keep(f"{_POD}_container_port_name", PORTS[component])
-    if component is not Component.VLLM or not operated:
+    if component is not Component.VLLM or not operator_managed:
         return rule
     return {
         **rule,
         "source_labels": [f"{_POD}_container_port_name", _label(_labels.OPERATOR_LABEL)],
-        "regex": f"{PORTS[component]};.*|{_labels.OPERATOR_PORT};({'|'.join(operated)})",
+        "regex": f"{PORTS[component]};.*|{_labels.OPERATOR_PORT};({'|'.join(operator_managed)})",
     }
 
 
-def _model_rules(component: Component, operated: Sequence[str]) -> list[dict[str, object]]:
+def _model_rules(component: Component, operator_managed: Sequence[str]) -> list[dict[str, object]]:
     if not component.serves_one_model:
         return []
     rules = [_copy(_label(_labels.ENGINE_LABEL), "model")]
-    if operated:
+    if operator_managed:
         of_operator = _copy(_label(_labels.OPERATOR_LABEL), "model")
-        rules.append({**of_operator, "regex": f"({'|'.join(operated)})"})
+        rules.append({**of_operator, "regex": f"({'|'.join(operator_managed)})"})
     return rules
 
 

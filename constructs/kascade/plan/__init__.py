@@ -42,7 +42,13 @@ from kascade.plan.engine import (
     TenancyPlan,
 )
 from kascade.plan.network import HOME_ZONES, ExistingVpcPlan, NetworkPlan
-from kascade.plan.serving import DoorPlan, ObservabilityPlan, RouterPlan, ServingPlan, VerifyPlan
+from kascade.plan.serving import (
+    ObservabilityPlan,
+    RouterPlan,
+    ServingPlan,
+    TenantGatewayPlan,
+    VerifyPlan,
+)
 from kascade.plan.values import ContainerSize, Figure, Namespaces, Price, TierSummary
 
 __all__ = [
@@ -61,7 +67,6 @@ __all__ = [
     "DependenciesChartPlan",
     "DirectoriesPlan",
     "DirectoryL2Plan",
-    "DoorPlan",
     "EngineFigures",
     "EnginePlan",
     "ExistingEksPlan",
@@ -89,6 +94,7 @@ __all__ = [
     "SoftwareUpdatesPlan",
     "SystemGroupPlan",
     "TenancyPlan",
+    "TenantGatewayPlan",
     "TierSummary",
     "VerifyPlan",
 ]

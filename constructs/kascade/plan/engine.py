@@ -141,27 +141,27 @@ class TenancyPlan:
         tenants: Whose requests are answered; each name is the salt of its tenant's blocks.
         header: Header that names the tenant of a request, or None where there is one tenant, whose
             salt every request gets.
-        proof_tenant: Nobody has a door of it; as it `kascade verify` and the benchmark ask. None
-            where every request is the one tenant's.
-        stranger: Likewise; as it the proof must find nothing.
+        verify_tenant: Nobody has a gateway of it; as it `kascade verify` and the benchmark ask.
+            None where every request is the one tenant's.
+        control_tenant: Likewise; as it the verification must find nothing.
         largest_body_mib: Longest body that an engine takes.
     """
 
     tenants: tuple[str, ...]
     header: str | None
-    proof_tenant: str | None
-    stranger: str | None
+    verify_tenant: str | None
+    control_tenant: str | None
     largest_body_mib: int
 
     @property
     def salts(self) -> tuple[str, ...]:
         """Every salt that an engine may set."""
-        own = (self.proof_tenant, self.stranger)
+        own = (self.verify_tenant, self.control_tenant)
         return (*self.tenants, *(name for name in own if name is not None))
 
     @property
-    def doors(self) -> bool:
-        """Whether its tenants come through doors."""
+    def tenant_gateways(self) -> bool:
+        """Whether its tenants come through tenant gateways."""
         return self.header is not None
 
 

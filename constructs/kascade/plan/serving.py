@@ -27,8 +27,8 @@ class RouterPlan:
         rendering: What it costs that every engine renders each prompt, or None where none does.
         spread_zones: True when the system nodes stand in several zones.
         tenancy: Of the engine behind it.
-        client_label: Admits the pods and namespaces that carry it; None where only doors, and the
-            proof, are admitted.
+        client_label: Admits the pods and namespaces that carry it; None where only tenant
+            gateways, and the verification, are admitted.
     """
 
     name: str
@@ -56,7 +56,7 @@ class RouterPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoorPlan:
+class TenantGatewayPlan:
     """One tenant's way in: a proxy that says whose a request is, in front of a router.
 
     Attributes:
@@ -90,14 +90,14 @@ class DoorPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPlan:
-    """The proof that one engine's replicas answer from what another one computed.
+    """The verification that one engine's replicas answer from what another one computed.
 
     Attributes:
         name: Of the Job's template and its policy.
         image: Any image with a Python 3.
         pods_service: Headless Service that lists the ready replicas.
         tenant: As which it asks, where a request needs one.
-        stranger: As which it must find nothing, likewise.
+        control_tenant: As which it must find nothing, likewise.
         router: None, with its port and policy, where the router is HyperPod's operator's: nothing
             is known of it that could be judged.
         router_metrics_port: Where the router says which prompts it did not know, or None where it
@@ -126,7 +126,7 @@ class VerifyPlan:
     router_policy: str | None
     router_metrics_port: int | None
     tenant: str | None
-    stranger: str | None
+    control_tenant: str | None
     prompt_tokens: int
     ttft_ratio: float | None
     ttft_reason: str
@@ -167,7 +167,7 @@ class ServingPlan:
         curvine: None when no engine uses Curvine as L2.
         directories: None when no engine's L2 is in another file system.
         jobs_image: Any image with a Python 3.
-        doors: One for each salted tenant of each model.
+        tenant_gateways: One for each salted tenant of each model.
         routers: One for each engine whose pods are ours; the operator brings its own.
         verifications: One for each engine with an L2.
         janitors: Likewise; none where they are turned off.
@@ -191,7 +191,7 @@ class ServingPlan:
     jobs_image: str
     engines: tuple[EnginePlan, ...]
     routers: tuple[RouterPlan, ...]
-    doors: tuple[DoorPlan, ...]
+    tenant_gateways: tuple[TenantGatewayPlan, ...]
     verifications: tuple[VerifyPlan, ...]
     janitors: tuple[JanitorPlan, ...]
     observability: ObservabilityPlan | None
@@ -202,6 +202,6 @@ class ServingPlan:
     on_delete: str = "retain"
 
     @property
-    def operated(self) -> tuple[str, ...]:
+    def operator_managed(self) -> tuple[str, ...]:
         """Names of the engines whose pods HyperPod's operator makes."""
         return tuple(engine.name for engine in self.engines if engine.operator is not None)

@@ -51,7 +51,7 @@ def plan_file(path: Path | str) -> ServingPlan:
         The plan.
 
     Raises:
-        InvalidConfigError: With every mistake in the file, those of its shape and those that
+        InvalidConfigError: With every error in the file, those of its shape and those that
             only show when it is sized.
     """
     loaded = read_config(Path(path))
@@ -91,7 +91,7 @@ def plan_serving(
         The plan.
 
     Raises:
-        InvalidConfigError: With every mistake.
+        InvalidConfigError: With every error.
     """
     draft = Draft(
         config=config,
@@ -118,7 +118,7 @@ def _plan(draft: Draft, *, sound: bool) -> ServingPlan | None:
 
     Args:
         draft: The configuration; gets the problems that are found.
-        sound: False when mistakes are known already; then this only finds further ones.
+        sound: False when errors are known already; then this only finds further ones.
     """
     groups, engines, carried = _sized(draft, sound=sound)
 
@@ -226,7 +226,7 @@ def _engines(
                     l2=share,
                 )
             )
-        # All tenants' engines of a model are alike, and so are their mistakes.
+        # All tenants' engines of a model are alike, and so are their errors.
         if given.index not in told:
             draft.problems += given.problems
             draft.warnings += given.warnings

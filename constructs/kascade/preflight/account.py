@@ -258,7 +258,7 @@ class Account:
                 f"{operation} ({code})"
             )
         said = str(error.response.get("Error", {}).get("Message", ""))
-        return CannotLookError(f"{service} refused {operation}: {code} {said}".strip()[:_LONGEST])
+        return CannotLookError(f"{service} rejected {operation}: {code} {said}".strip()[:_LONGEST])
 
 
 def _method(client: Any, operation: str) -> Any:

@@ -22,7 +22,7 @@ CONFIGURATION: Final[tuple[Rule, ...]] = (
     groups.groups,
     models.models,
     tenancy.tenants,
-    models.operated,
+    models.operator_managed,
     models.references,
     cluster.addons,
     cluster.existing,
@@ -44,7 +44,7 @@ CONFIGURATION: Final[tuple[Rule, ...]] = (
 
 
 def check_config(config: ServingConfig) -> tuple[Problem, ...]:
-    """Find every mistake that needs no arithmetic.
+    """Find every error that needs no arithmetic.
 
     Args:
         config: A configuration whose fields are valid one by one.

@@ -75,7 +75,7 @@ def instance_types(context: Context) -> Iterator[Problem]:
 
 
 def groups(context: Context) -> Iterator[Problem]:
-    """Find mistakes of instance groups and of what all groups share."""
+    """Find errors of instance groups and of what all groups share."""
     config = context.config
     for index, group in enumerate(config.instance_groups):
         path: ConfigPath = ("instance_groups", index)

@@ -30,7 +30,7 @@ RESERVED_MODEL_ENDINGS = (
     "-pods",
     "-verify",
     "-verify-ingress",
-    "-door",
+    "-gateway",
     "-janitor",
 )
 """What a model's other objects add to its name."""
@@ -99,7 +99,7 @@ def models(context: Context) -> Iterator[Problem]:
 
 
 def _not_from_the_hub(index: int, model: ModelConfig) -> Iterator[Problem]:
-    """Refuse what only a download from Hugging Face reads."""
+    """Reject what only a download from Hugging Face reads."""
     where = {"s3": "prefix", "claim": "path"}[model.weights.kind]
     reads = (("models", index, "weights"),)
     if model.revision is not None:
@@ -120,8 +120,8 @@ def _not_from_the_hub(index: int, model: ModelConfig) -> Iterator[Problem]:
         )
 
 
-def operated(context: Context) -> Iterator[Problem]:
-    """Mistakes about HyperPod's inference operator."""
+def operator_managed(context: Context) -> Iterator[Problem]:
+    """Errors about HyperPod's inference operator."""
     config = context.config
     for index, model in enumerate(config.models):
         path: ConfigPath = ("models", index)
@@ -146,8 +146,8 @@ def _operator_takes(
         yield Problem(
             path=(*path, "tenancy"),
             code="operator-tenancy",
-            message=f"got {model.tenancy.kind}; who asks through the operator's router has no door "
-            "that names its tenant. Leave it out or choose mode: deployment",
+            message=f"got {model.tenancy.kind}; who asks through the operator's router has no "
+            "tenant gateway that names its tenant. Leave it out or choose mode: deployment",
             also_reads=mode,
         )
     if config.cache.l2.kind == "managed":

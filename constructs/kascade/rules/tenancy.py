@@ -47,7 +47,7 @@ def tenants(context: Context) -> Iterator[Problem]:
 
 
 def _combined_name(model: ModelConfig, index: int, place: int) -> Iterator[Problem]:
-    """Refuse a model and a tenant whose names make no name together."""
+    """Reject a model and a tenant whose names make no name together."""
     path: ConfigPath = ("models", index, "tenancy", "tenants", place)
     tenant, reads = model.tenants[place], (("models", index, "name"),)
     name = f"{model.name}-{tenant}"
@@ -73,12 +73,12 @@ def unencrypted_tenants(context: Context) -> Iterator[Problem]:
     """In HyperPod's shared memory the seal is all that keeps tenants apart."""
     config = context.config
     l2 = config.cache.l2
-    if l2.kind != "managed" or l2.integrity != "none":
+    if l2.kind != "managed" or l2.encryption != "none":
         return
     for index, model in enumerate(config.models):
         if model.tenancy.kind != "shared":
             yield Problem(
-                path=("cache", "l2", "integrity"),
+                path=("cache", "l2", "encryption"),
                 code="tenants-unencrypted",
                 message=f"got none, but {model.name} has tenants that are {model.tenancy.kind}, "
                 "and every engine of a node can read all of HyperPod's shared memory; use aesgcm",

@@ -26,7 +26,7 @@ quotas")."""
 
 
 def addresses_fit(draft: Draft, groups: Mapping[str, Group]) -> None:
-    """Refuse subnets that the nodes and their pods would exhaust.
+    """Reject subnets that the nodes and their pods would exhaust.
 
     Each zone has to hold the groups that name it, and the home zones together all that stands in
     them: the system nodes and the groups without a zone, too.

@@ -28,7 +28,7 @@ from kascade.units import GB, counted
 
 
 def advise(draft: Draft, groups: Mapping[str, Group]) -> None:
-    """Note what deserves a look; refuse programs that were never run together."""
+    """Note what deserves a look; reject programs that were never run together."""
     for group in groups.values():
         _of_offers(draft, group)
         _of_price(draft, group)
@@ -167,7 +167,7 @@ def _of_spot(draft: Draft, group: Group) -> None:
 
 
 def _of_versions(draft: Draft) -> None:
-    """Refuse programs that were never run together; of images of your own, only warn."""
+    """Reject programs that were never run together; of images of your own, only warn."""
     own = draft.config.images
     if own.engine is not None:
         known = " and ".join(f"{k} {v}" for k, v in IMAGES["engine"].carries.items())

@@ -41,7 +41,7 @@ from kascade.plan import (
     SystemGroupPlan,
     TierSummary,
 )
-from kascade.sizing import autoscaling, features, host, network, operated
+from kascade.sizing import autoscaling, features, host, network, operator_managed
 from kascade.sizing.answers import rendering
 from kascade.sizing.batch import requests_at_once
 from kascade.sizing.dependencies import dependencies_plan
@@ -52,7 +52,7 @@ from kascade.sizing.routing import CHOICES
 from kascade.sizing.shared_tier import curvine_plan, directories_plan, janitor_plans
 from kascade.sizing.tenancy import (
     client_label,
-    doors_of,
+    gateways_of,
 )
 from kascade.sizing.verification import verify_plan
 from kascade.units import GIB
@@ -82,7 +82,7 @@ def assemble(
     cluster = _cluster(draft, groups, carried)
     # The operator brings a router of its own.
     routers = {e.name: _router(draft, e) for e in engines if e.operator is None}
-    proofs = (
+    verifications = (
         verify_plan(engine, routers.get(engine.name), image=draft.image("jobs"))
         for engine in engines
     )
@@ -115,22 +115,24 @@ def assemble(
         jobs_image=draft.image("jobs"),
         engines=tuple(engines),
         routers=tuple(routers.values()),
-        doors=tuple(
-            door
+        tenant_gateways=tuple(
+            gateway
             for router in routers.values()
-            for door in doors_of(
+            for gateway in gateways_of(
                 router,
-                image=draft.image("door"),
+                image=draft.image("tenant_gateway"),
                 silence_seconds=config.router.request_timeout_seconds,
             )
         ),
-        verifications=tuple(proof for proof in proofs if proof is not None),
+        verifications=tuple(
+            verification for verification in verifications if verification is not None
+        ),
         janitors=janitor_plans(draft, engines),
         observability=_observability(draft),
         tiers=tuple(row for engine in engines for row in _tiers(engine)),
         usd_per_hour=_usd_per_hour(draft, groups),
         warnings=tuple(draft.warnings),
-        admission=operated.admission_plan(config),
+        admission=operator_managed.admission_plan(config),
         on_delete=config.on_delete,
     )
 
@@ -249,7 +251,7 @@ def _software_updates(config: SoftwareUpdatesConfig | None) -> SoftwareUpdatesPl
 
 def _s3_driver(draft: Draft) -> bool:
     """For weights, and because the inference operator does not start without it."""
-    return bool(_weights_in_s3(draft)) or features.operated(draft.config)
+    return bool(_weights_in_s3(draft)) or features.operator_managed(draft.config)
 
 
 def _weights_in_s3(draft: Draft) -> tuple[BucketAccess, ...]:
@@ -406,7 +408,7 @@ def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Price:
     without = ["the HyperPod nodes, which are their owner's"] if theirs else []
     without += [] if eks else ["the EKS cluster that is there"]
     without += ["NAT", "endpoints", "EBS", "logs", "metrics"]
-    if features.operated(draft.config):
+    if features.operator_managed(draft.config):
         without += ["load balancers", "the SageMaker endpoint"]
     prices = (
         f"EC2 on-demand prices of {PRICE_REGION}{elsewhere(draft.config.region)} unless configured"

@@ -65,7 +65,7 @@ def _roles(draft: Draft, groups: dict[str, Group]) -> list[str]:
     if draft.curvine is not None:
         roles += ["curvine", "curvine_csi", "csi_provisioner", "csi_registrar"]
     if any(model.tenancy.kind == "salted" for model in config.models):
-        roles.append("door")
+        roles.append("tenant_gateway")
     if config.hyperpod.existing is not None:
         return roles  # its agents and device plugins are there
     if groups:

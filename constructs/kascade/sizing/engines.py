@@ -18,7 +18,7 @@ from kascade.sizing.inputs import EngineInput, Remedies
 from kascade.sizing.l2 import HASH_ALGORITHM, L2Share, l2_plan
 from kascade.sizing.life import NOTICE_SECONDS, SHUTDOWN_SECONDS, SHUTDOWN_TIMEOUT_SECONDS
 from kascade.sizing.one_replica import GpuSizing, HostSizing
-from kascade.sizing.operated import operator_plan
+from kascade.sizing.operator_managed import operator_plan
 from kascade.sizing.remedies import setting
 from kascade.sizing.routing import CHOICES
 from kascade.sizing.tenancy import tenancy_of
@@ -66,8 +66,8 @@ that is popular. Any time that is short against what files live costs no hit (do
 
 
 _IN_CLEAR: Final = replace(
-    setting(("cache", "l2", "integrity"), "none"),
-    words="where a wrong answer after a disk fault is acceptable, set cache.l2.integrity to none",
+    setting(("cache", "l2", "encryption"), "none"),
+    words="where a wrong answer after a disk fault is acceptable, set cache.l2.encryption to none",
 )
 
 _NO_L2: Final = replace(

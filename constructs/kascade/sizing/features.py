@@ -46,7 +46,7 @@ DEPENDENCY_CPU_MILLIS: Final = 200
 (their charts), for which the operator's own estimate has room."""
 
 
-def operated(config: ServingConfig) -> bool:
+def operator_managed(config: ServingConfig) -> bool:
     """Whether some model's pods are made by HyperPod's inference operator."""
     return any(model.mode == "operator" for model in config.models)
 
@@ -63,7 +63,7 @@ def features_plan(config: ServingConfig) -> FeaturesPlan | None:
             name=name, version=version or pinned.get(name), needs_nodes=True, configuration={}
         )
 
-    inference = operated(config)
+    inference = operator_managed(config)
     dependencies: list[str] = []
     if inference or wanted.training_operator:
         dependencies.append(CERT_MANAGER)
@@ -108,14 +108,14 @@ def _observability(arn: str | None, addon: AddonPlan) -> ObservabilityAddonPlan 
 
 
 def pod_slots_fit(config: ServingConfig, *, pods: int) -> Problem | None:
-    """Refuse system nodes without a slot for each pod of the inference add-on.
+    """Reject system nodes without a slot for each pod of the inference add-on.
 
     Args:
         config: The configuration.
-        pods: Pods on system nodes beside daemons, add-ons and the operator: routers, doors,
-            masters, Kyverno.
+        pods: Pods on system nodes beside daemons, add-ons and the operator: routers, tenant
+            gateways, masters, Kyverno.
     """
-    if not operated(config):
+    if not operator_managed(config):
         return None
     system = config.kubernetes.system_group
     taken = pods + BASE_PODS + DEPENDENCY_PODS

@@ -38,11 +38,11 @@ def figures_of(
         )
     prefill = transfer.prefill_tokens_per_second(facts, given.instance.gpu, tensor_parallel=tp)
     l2_settings = given.config.cache.l2
-    sealed = l2_settings.kind != "none" and l2_settings.integrity == "aesgcm"
+    encrypted = l2_settings.kind != "none" and l2_settings.encryption == "aesgcm"
     rate = transfer.load_rate(
         given.instance.network_gbps * tp / given.instance.gpus,
         mount=l2.mount_limit if l2 is not None else None,
-        serde_workers=ram.serde_workers if sealed else None,
+        serde_workers=ram.serde_workers if encrypted else None,
     )
     load = rate.bytes_per_second
     even = (

@@ -10,15 +10,15 @@ from typing import Final
 
 from kascade.catalog.instances import InstanceType
 from kascade.errors import Problem
-from kascade.sizing import features, host, operated
+from kascade.sizing import features, host, operator_managed
 from kascade.sizing.draft import Draft, Group
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.nodes import pack
 from kascade.sizing.remedies import other_types, setting, settings
 from kascade.sizing.routing import CHOICES
 from kascade.sizing.tenancy import (
-    DOOR_CPU_MILLIS,
-    DOOR_REPLICAS,
+    GATEWAY_CPU_MILLIS,
+    GATEWAY_REPLICAS,
 )
 from kascade.units import counted
 
@@ -36,10 +36,10 @@ MASTER_CPU_MILLIS: Final = 1000
 
 
 def gpus_fit(draft: Draft, groups: Mapping[str, Group], inputs: Sequence[EngineInput]) -> None:
-    """Place all engines on their groups' GPUs; refuse a group that has too few."""
+    """Place all engines on their groups' GPUs; reject a group that has too few."""
     for group in groups.values():
         all_here = [given for given in inputs if given.group is group.config]
-        # An engine larger than an instance is refused elsewhere, with its own sentence.
+        # An engine larger than an instance is rejected elsewhere, with its own sentence.
         mine = [given for given in all_here if given.tp <= group.instance.gpus]
         wanted = [given.tp for given in mine for _ in range(given.model.replicas)]
         count = group.config.count
@@ -79,7 +79,7 @@ def gpus_fit(draft: Draft, groups: Mapping[str, Group], inputs: Sequence[EngineI
 def pods_fit(
     draft: Draft, groups: Mapping[str, Group], carried: Mapping[str, tuple[host.Daemon, ...]]
 ) -> None:
-    """Refuse instances without room for their daemons, or slots for their pods."""
+    """Reject instances without room for their daemons, or slots for their pods."""
     for name, group in groups.items():
         _daemons_fit(draft, group, carried[name])
         slots = group.instance.max_pods
@@ -119,7 +119,7 @@ def _has_slots(wanted: int, kind: InstanceType) -> bool:
 
 
 def _daemons_fit(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -> None:
-    """Refuse a node that its own daemons overload; one with engines is refused with them."""
+    """Reject a node that its own daemons overload; one with engines is rejected with them."""
     if group.packing.engines_per_node:
         return
     percentage = draft.config.hyperpod.tiered_storage_percentage
@@ -158,18 +158,20 @@ def _daemons_fit(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -
 
 
 def system_nodes_fit(draft: Draft) -> None:
-    """Refuse system nodes that cannot hold what needs no GPU."""
+    """Reject system nodes that cannot hold what needs no GPU."""
     system = draft.config.kubernetes.system_group
     choice = CHOICES.get(draft.config.router.strategy)
     ours = [model for model in draft.config.models if model.mode == "deployment"]
     engines = sum(len(model.engine_names) for model in ours)
     routers = engines * (choice.replicas if choice else 1)
-    doors = DOOR_REPLICAS * sum(
+    tenant_gateways = GATEWAY_REPLICAS * sum(
         len(model.tenants) for model in draft.config.models if model.tenancy.kind == "salted"
     )
     masters = draft.curvine.masters if draft.curvine else 0
     wanted = SYSTEM_BASE_MILLIS + MASTER_CPU_MILLIS * masters + ROUTER_CPU_MILLIS * routers
-    wanted += DOOR_CPU_MILLIS * doors + operated.system_cpu_millis(draft.config)
+    wanted += GATEWAY_CPU_MILLIS * tenant_gateways + operator_managed.system_cpu_millis(
+        draft.config
+    )
     others = (
         ", Kyverno, HyperPod's inference operator" if len(ours) < len(draft.config.models) else ""
     )
@@ -182,7 +184,7 @@ def system_nodes_fit(draft: Draft) -> None:
             Problem(
                 path=("kubernetes", "system_group", "count"),
                 message=f"got {system.count}; {counted(routers, 'router')}, "
-                f"{counted(doors, 'door') + ', ' if doors else ''}"
+                f"{counted(tenant_gateways, 'tenant gateway') + ', ' if tenant_gateways else ''}"
                 f"{counted(masters, 'Curvine master')}{others} and "
                 f"the add-ons ask for {wanted / 1000:g} CPUs, and one node may be away for an "
                 "update",
@@ -213,7 +215,7 @@ def system_nodes_fit(draft: Draft) -> None:
             )
         )
     slots = features.pod_slots_fit(
-        draft.config, pods=routers + doors + masters + operated.KYVERNO_REPLICAS
+        draft.config, pods=routers + tenant_gateways + masters + operator_managed.KYVERNO_REPLICAS
     )
     if slots is not None:
         draft.problems.append(slots)
@@ -235,10 +237,10 @@ def daemons_on(draft: Draft, group: Group) -> tuple[host.Daemon, ...]:
         replace(group.instance, efa_interfaces=most_efa),
         curvine=draft.curvine is not None,
         tiered_storage=draft.config.hyperpod.tiered_storage_percentage is not None,
-        s3_driver=bool(from_s3) or features.operated(draft.config),
+        s3_driver=bool(from_s3) or features.operator_managed(draft.config),
         s3_volumes=[
             name for model in from_s3 if draft.runs_on(model, group) for name in model.engine_names
         ],
         janitor=draft.janitor is not None,
-        fsx_driver=features.operated(draft.config),
+        fsx_driver=features.operator_managed(draft.config),
     )

@@ -10,7 +10,7 @@ from kascade.catalog.instances import InstanceType
 def in_common(types: Sequence[InstanceType]) -> InstanceType:
     """Return what every one of some types has at least; of prices, the dearest.
 
-    GPUs are taken from the first: lists whose GPUs differ are refused before.
+    GPUs are taken from the first: lists whose GPUs differ are rejected before.
 
     Args:
         types: At least one type, the preferred first.

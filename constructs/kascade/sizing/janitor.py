@@ -52,7 +52,7 @@ def janitor_plan(
     if l2 is None or isinstance(l2, ManagedL2Plan) or not settings.enabled:
         return None
     budget = engine.replicas * l2.capacity_gb * GIB
-    sealed, chunk = l2.key_secret is not None, engine.lmcache.chunk_size
+    encrypted, chunk = l2.key_secret is not None, engine.lmcache.chunk_size
     kv = int(engine.figures.kv_per_token_per_gpu.value)
     return JanitorPlan(
         name=f"{engine.name}-janitor",
@@ -73,10 +73,10 @@ def janitor_plan(
             reason=f"{engine.replicas} x {l2.capacity_gb} GiB that each replica may write",
         ),
         object_bytes=Figure(
-            value=objects.object_bytes(kv, chunk_size=chunk, sealed=sealed),
+            value=objects.object_bytes(kv, chunk_size=chunk, encrypted=encrypted),
             unit="bytes",
             reason=f"{chunk} tokens x {kv:,} B on each GPU"
-            + (f" + {objects.FRAME_BYTES} B of the seal" if sealed else ""),
+            + (f" + {objects.FRAME_BYTES} B of the seal" if encrypted else ""),
         ),
         high_bytes=int(budget * settings.high_water),
         low_bytes=int(budget * settings.low_water),

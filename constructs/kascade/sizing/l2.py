@@ -94,7 +94,7 @@ def curvine_workers(*, objects: int, share_gib: int) -> int:
 def room_for_writers(share: L2Share, *, objects: int) -> L2Share:
     """Take what open files reserve from what an engine may write on Curvine.
 
-    An open file reserves a whole block until it is closed, and a pool without room for that refuses
+    An open file reserves a whole block until it is closed, and a pool without room for that rejects
     every write with EIO, never with ENOSPC.
     """
     workers = curvine_workers(objects=objects, share_gib=share.capacity_gib)
@@ -112,7 +112,7 @@ def l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pla
     settings = given.config.cache.l2
     if l2 is None or settings.kind == "none":
         return None
-    key_secret = _key_secret(given) if settings.integrity == "aesgcm" else None
+    key_secret = _key_secret(given) if settings.encryption == "aesgcm" else None
     if isinstance(settings, ManagedConfig):
         return _managed(given, l2, serde_workers, key_secret)
     if isinstance(settings, DirectoryConfig):
@@ -120,7 +120,7 @@ def l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pla
         top = f"{settings.path}/{given.config.name}"
         return DirectoryL2Plan(
             claim=settings.claim,
-            directory=f"{top}{directory_of(given, settings.integrity)}",
+            directory=f"{top}{directory_of(given, settings.encryption)}",
             file_system=settings.file_system,
             mount_path=CACHE_MOUNT,
             # Only the engine's own directory is mounted, so no engine can reach another's.
@@ -134,7 +134,7 @@ def l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pla
         )
     return CurvineL2Plan(
         volume=_volume(given, settings),
-        directory=directory_of(given, settings.integrity),
+        directory=directory_of(given, settings.encryption),
         mount_path=CACHE_MOUNT,
         # LMCache makes missing directories through the mount, which would stamp them with the
         # volume's time to live; so the volume itself is the base path and nothing is made below.
@@ -149,7 +149,7 @@ def l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pla
 
 
 def _volume(given: EngineInput, settings: CurvineConfig) -> str:
-    directory = directory_of(given, settings.integrity)
+    directory = directory_of(given, settings.encryption)
     # Whatever becomes an attribute of the volume.
     parts = (settings.ttl_hours, settings.masters, CLIENT_TIMEOUT_MS, pool.BLOCK_SIZE_MB)
     fixed = f"{directory} {parts}"
@@ -159,9 +159,9 @@ def _volume(given: EngineInput, settings: CurvineConfig) -> str:
 def _managed(
     given: EngineInput, l2: L2Share, serde_workers: int, key_secret: str | None
 ) -> ManagedL2Plan:
-    integrity = "none" if key_secret is None else "aesgcm"
+    encryption = "none" if key_secret is None else "aesgcm"
     # The daemon's keys hold the model string and the rank layout, but not the rest of it.
-    fixed = hashlib.sha256(directory_of(given, integrity).encode()).hexdigest()[:8]
+    fixed = hashlib.sha256(directory_of(given, encryption).encode()).hexdigest()[:8]
     return ManagedL2Plan(
         bucket=f"kv-{given.model.name}-{fixed}",
         port=TIERED_STORAGE_PORT,
@@ -179,7 +179,7 @@ def _key_secret(given: EngineInput) -> str:
     return KEY_SECRET if given.tenant is None else f"{KEY_SECRET}-{given.model.name}"
 
 
-def directory_of(given: EngineInput, integrity: str) -> str:
+def directory_of(given: EngineInput, encryption: str) -> str:
     """Everything that must agree between two replicas that share files, as a path.
 
     LMCache's file names hold the model string and the rank layout, but not the rest of it.
@@ -191,5 +191,5 @@ def directory_of(given: EngineInput, integrity: str) -> str:
     image = short_hash(given.image)
     return (
         f"/kv/{model.name}/{model.model.replace('/', '--')}-{weights_identity(given)}{weights}/"
-        f"{kind}-tp{given.tp}-c{cache.chunk_size}-{HASH_ALGORITHM}-{integrity}-{image}"
+        f"{kind}-tp{given.tp}-c{cache.chunk_size}-{HASH_ALGORITHM}-{encryption}-{image}"
     )

@@ -13,22 +13,22 @@ FRAME_BYTES: Final = 29
 BUFFER_BYTES: Final = MIB
 """What a Curvine client keeps until the file is closed. An object that fits in it fails nowhere but
 there, where LMCache does not look: on a full pool 160 of 160 stores of 800,000 bytes and 16 of 16
-of 1,048,576 left empty files and were called good, while objects of 1.1 MB were refused (measured
+of 1,048,576 left empty files and were called good, while objects of 1.1 MB were rejected (measured
 on Curvine 0.4.1)."""
 
 
-def object_bytes(kv_per_gpu: int, *, chunk_size: int, sealed: bool) -> int:
+def object_bytes(kv_per_gpu: int, *, chunk_size: int, encrypted: bool) -> int:
     """Return the size of a whole object.
 
     Args:
         kv_per_gpu: KV cache of one token on one GPU.
         chunk_size: Tokens of a chunk.
-        sealed: Whether blocks are encrypted.
+        encrypted: Whether blocks are encrypted.
 
-    >>> object_bytes(57_344, chunk_size=256, sealed=True)
+    >>> object_bytes(57_344, chunk_size=256, encrypted=True)
     14680093
     """
-    return kv_per_gpu * chunk_size + (FRAME_BYTES if sealed else 0)
+    return kv_per_gpu * chunk_size + (FRAME_BYTES if encrypted else 0)
 
 
 def least_chunk(kv_per_gpu: int, *, block_size: int) -> int:

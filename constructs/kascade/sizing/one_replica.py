@@ -33,7 +33,7 @@ class GpuSizing:
 
 
 def check_parallelism(given: EngineInput) -> bool:
-    """Refuse tensor parallel sizes that the model or the node cannot take."""
+    """Reject tensor parallel sizes that the model or the node cannot take."""
     facts, tp, model = given.facts, given.tp, given.model
     if tp > given.instance.gpus:
         given.refuse(
@@ -89,7 +89,7 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
     if batch.tokens < batch.seqs:
         given.refuse(
             "max_batched_tokens",
-            f"got {batch.tokens}, less than max_num_seqs ({batch.seqs}): vLLM refuses that, since "
+            f"got {batch.tokens}, less than max_num_seqs ({batch.seqs}): vLLM rejects that, since "
             "each request needs at least one token of a pass",
             given.path("max_num_seqs"),
             remedies=(
@@ -147,12 +147,12 @@ def size_gpu(given: EngineInput) -> GpuSizing | None:
 
 
 def _check_objects(given: EngineInput, kv_per_gpu: int) -> None:
-    """Refuse chunks that are too large for one block of Curvine, or too small to fail properly."""
+    """Reject chunks that are too large for one block of Curvine, or too small to fail properly."""
     cache, model = given.config.cache, given.model.model
     if cache.l2.kind != "curvine":
         return
     size = objects.object_bytes(
-        kv_per_gpu, chunk_size=cache.chunk_size, sealed=cache.l2.integrity == "aesgcm"
+        kv_per_gpu, chunk_size=cache.chunk_size, encrypted=cache.l2.encryption == "aesgcm"
     )
     one = f"one chunk of {cache.chunk_size} tokens of {model} is {format_bytes(size)} on each GPU"
     if size > pool.BLOCK_SIZE_MB * MIB:

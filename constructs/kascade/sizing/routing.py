@@ -66,7 +66,7 @@ CHOICES: Final = MappingProxyType(
 """Measured on two cores against three fake engines with vllm-router 0.1.17. The other program with
 AWS's four strategies, production-stack's router, has no load term (60 users with one system prompt
 all went to one engine) and by default lost a third to a half of the requests in the same test.
-`kvaware` is refused because it needs each engine's address on the command line."""
+`kvaware` is rejected because it needs each engine's address on the command line."""
 
 RENDERING: Final = frozenset({*(c.policy for c in CHOICES.values() if c.renders), "kv_aware"})
 """Policies that ask every engine to render each prompt, be they ours or not."""

@@ -36,7 +36,7 @@ CURVINE_FILESYSTEM: Final = "fuse"
 
 
 def give_to_the_pool(draft: Draft, groups: Mapping[str, Group]) -> None:
-    """Decide what each group gives to the pool; refuse what it does not have."""
+    """Decide what each group gives to the pool; reject what it does not have."""
     l2 = draft.curvine
     if l2 is None:
         return
@@ -96,7 +96,7 @@ def share_of(draft: Draft, given: EngineInput, groups: Mapping[str, Group]) -> L
             return curvine_share(l2, group.instance, node_gib=group.capacity_gib, gpus=given.tp)
         case ManagedConfig():
             percentage = draft.config.hyperpod.tiered_storage_percentage
-            if percentage is None:  # refused elsewhere
+            if percentage is None:  # rejected elsewhere
                 return None
             return managed_share(group.instance, percentage=percentage, gpus=given.tp)
         case DirectoryConfig():

@@ -30,8 +30,8 @@ _PROOF: Final = 17_000
 _MOUNT: Final = 4_500
 _JANITOR: Final = 7_200
 _TENANCY: Final = 18_000
-_DOOR: Final = 16_300
-"""Once an engine, or a door of a salted tenant."""
+_GATEWAY: Final = 16_300
+"""Once an engine, or a tenant gateway of a salted tenant."""
 
 
 def shared_bytes(config: ServingConfig) -> int:
@@ -56,7 +56,7 @@ def engine_bytes(config: ServingConfig, model: ModelConfig) -> int:
     total += _MOUNT if own else 0
     total += _JANITOR if own and own.janitor.enabled else 0
     total += _TENANCY if kind != "shared" else 0
-    total += _DOOR * len(model.tenants) if kind == "salted" else 0
+    total += _GATEWAY * len(model.tenants) if kind == "salted" else 0
     return total
 
 
@@ -67,7 +67,7 @@ def template_bytes(config: ServingConfig) -> int:
 
 
 def check_template(config: ServingConfig) -> Problem | None:
-    """Refuse more engines than one template holds, with the number that fits."""
+    """Reject more engines than one template holds, with the number that fits."""
     if (total := template_bytes(config)) <= MOST_BYTES:
         return None
     each = [engine_bytes(config, model) for model in config.models for _ in model.engine_names]
@@ -75,11 +75,12 @@ def check_template(config: ServingConfig) -> Problem | None:
     for size in each:
         room -= size
         fitting += room >= 0
-    doors = any(model.tenancy.kind == "salted" for model in config.models)
+    tenant_gateways = any(model.tenancy.kind == "salted" for model in config.models)
     return Problem(
         path=("models",),
         message=f"{counted(len(each), 'engine')} (one a model, and one for each isolated tenant) "
-        f"make a template of about {total:,} bytes{', doors of tenants included' if doors else ''}"
+        f"make a template of about {total:,} bytes"
+        f"{', tenant gateways included' if tenant_gateways else ''}"
         f"; a synth allows {MOST_BYTES:,}. The first {fitting} fit; spread the others over further "
         "deployments",
         also_reads=(("cache", "l2"), ("instance_groups",)),

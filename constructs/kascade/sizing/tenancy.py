@@ -1,4 +1,4 @@
-"""Who is kept apart, and by what: salts, doors, places of the cache."""
+"""Who is kept apart, and by what: salts, tenant gateways, places of the cache."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from kascade.config.blocks import ModelConfig
 from kascade.errors import Problem
-from kascade.plan import ContainerSize, DoorPlan, EnginePlan, RouterPlan, TenancyPlan
+from kascade.plan import ContainerSize, EnginePlan, RouterPlan, TenancyPlan, TenantGatewayPlan
 
 CLIENT_LABEL: Final = "kascade.dev/client"
 """``true`` on a pod of the serving namespace, or on a namespace, admits it to the routers of models
@@ -18,31 +18,32 @@ TENANT_LABEL_PREFIX: Final = "tenant.kascade.dev/"
 not one with the name as value, because a gateway may speak for several."""
 
 TENANT_HEADER: Final = "x-kascade-tenant"
-"""Set by doors and by nobody else: only they and the proof may reach a salted model's router."""
+"""Set by tenant gateways and by nobody else: only they and the verification may reach a salted
+model's router."""
 
-PROOF_TENANT: Final = "kascade-proof"
-"""As this one, `kascade verify` stores and reads. No door sets the name, no configuration may."""
+VERIFY_TENANT: Final = "kascade-verifier"
+"""As this one, `kascade verify` stores and reads. No gateway and no configuration sets it."""
 
-STRANGER: Final = "kascade-stranger"
+CONTROL_TENANT: Final = "kascade-control"
 """As this one, it must find nothing of that."""
 
-DOOR_POSTS: Final = ("/v1/completions", "/v1/chat/completions")
+GATEWAY_POSTS: Final = ("/v1/completions", "/v1/chat/completions")
 """What vllm-router 0.1.17 hands on with its headers. It drops those of every other path, such as
 /v1/responses and /v1/messages, so an engine would not know whose request it has (measured)."""
 
-DOOR_GETS: Final = ("/v1/models",)
+GATEWAY_GETS: Final = ("/v1/models",)
 
-DOOR_PORT: Final = 8000
-DOOR_REPLICAS: Final = 2
+GATEWAY_PORT: Final = 8000
+GATEWAY_REPLICAS: Final = 2
 """It keeps no state, and a node may be away."""
 
-DOOR_CPU_MILLIS: Final = 50
-DOOR_MIB: Final = 64
-DOOR_LIMIT_MIB: Final = 256
+GATEWAY_CPU_MILLIS: Final = 50
+GATEWAY_MIB: Final = 64
+GATEWAY_LIMIT_MIB: Final = 256
 """It passes bodies and answers on in pieces, so it holds little of them."""
 
-DOOR_PATIENCE_SECONDS: Final = 10
-"""By which a door outwaits its router."""
+GATEWAY_PATIENCE_SECONDS: Final = 10
+"""By which a tenant gateway outwaits its router."""
 
 SPARE_BODY_MIB: Final = 1
 """The router writes defaults into a body, so an engine gets a little more than the client sent."""
@@ -65,30 +66,32 @@ def tenancy_of(model: ModelConfig, *, tenant: str | None, payload_mib: int) -> T
     return TenancyPlan(
         tenants=model.tenants if tenant is None else (tenant,),
         header=None if alone else TENANT_HEADER,
-        proof_tenant=None if alone else PROOF_TENANT,
-        stranger=None if alone else STRANGER,
+        verify_tenant=None if alone else VERIFY_TENANT,
+        control_tenant=None if alone else CONTROL_TENANT,
         largest_body_mib=payload_mib + SPARE_BODY_MIB,
     )
 
 
 def client_label(tenancy: TenancyPlan | None) -> str | None:
-    """Name the label that admits a client to a router; None where only doors are admitted."""
+    """Name the label that admits a client to a router; None where only gateways are admitted."""
     if tenancy is None:
         return CLIENT_LABEL
-    if tenancy.doors:
+    if tenancy.tenant_gateways:
         return None
     (tenant,) = tenancy.tenants
     return f"{TENANT_LABEL_PREFIX}{tenant}"
 
 
-def doors_of(router: RouterPlan, *, image: str, silence_seconds: int) -> tuple[DoorPlan, ...]:
-    """Plan the doors of one router: one for each tenant that comes through one."""
+def gateways_of(
+    router: RouterPlan, *, image: str, silence_seconds: int
+) -> tuple[TenantGatewayPlan, ...]:
+    """Plan the tenant gateways of one router: one for each tenant that comes through one."""
     tenancy = router.tenancy
     if tenancy is None or tenancy.header is None:
         return ()
     return tuple(
-        DoorPlan(
-            name=f"{router.engine}-{tenant}-door",
+        TenantGatewayPlan(
+            name=f"{router.engine}-{tenant}-gateway",
             namespace=router.namespace,
             tenant=tenant,
             client_label=f"{TENANT_LABEL_PREFIX}{tenant}",
@@ -97,14 +100,16 @@ def doors_of(router: RouterPlan, *, image: str, silence_seconds: int) -> tuple[D
             router=router.name,
             router_port=router.port,
             header=tenancy.header,
-            posts=DOOR_POSTS,
-            gets=DOOR_GETS,
-            port=DOOR_PORT,
-            replicas=DOOR_REPLICAS,
+            posts=GATEWAY_POSTS,
+            gets=GATEWAY_GETS,
+            port=GATEWAY_PORT,
+            replicas=GATEWAY_REPLICAS,
             size=ContainerSize(
-                cpu_millis=DOOR_CPU_MILLIS, memory_mib=DOOR_MIB, memory_limit_mib=DOOR_LIMIT_MIB
+                cpu_millis=GATEWAY_CPU_MILLIS,
+                memory_mib=GATEWAY_MIB,
+                memory_limit_mib=GATEWAY_LIMIT_MIB,
             ),
-            request_timeout_seconds=router.request_timeout_seconds + DOOR_PATIENCE_SECONDS,
+            request_timeout_seconds=router.request_timeout_seconds + GATEWAY_PATIENCE_SECONDS,
             silence_seconds=silence_seconds,
             max_payload_mib=router.max_payload_mib,
         )
@@ -135,4 +140,4 @@ def shared_places(engines: Sequence[EnginePlan]) -> Iterator[Problem]:
 
 
 def _alone(engine: EnginePlan) -> bool:
-    return engine.tenancy is not None and not engine.tenancy.doors
+    return engine.tenancy is not None and not engine.tenancy.tenant_gateways

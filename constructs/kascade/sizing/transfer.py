@@ -69,21 +69,21 @@ class LoadRate:
 def load_rate(
     network_gbps: float, *, mount: Limit | None = None, serde_workers: int | None = None
 ) -> LoadRate:
-    """The slowest of network, mount and, where blocks are sealed, opening them.
+    """The slowest of network, mount and, where blocks are encrypted, opening them.
 
     Args:
         network_gbps: The replica's share of the node's network baseline.
         mount: What stands between the network and LMCache, if it has a bound of its own.
-        serde_workers: Threads that open sealed blocks, or None where they lie in clear.
+        serde_workers: Threads that open encrypted blocks, or None where they lie in clear.
 
     >>> load_rate(20)
     LoadRate(bytes_per_second=1975000000.0, reason='20 Gb/s of network x 0.79 measured')
     >>> load_rate(100, mount=FUSE).reason, load_rate(20, serde_workers=2).reason
     ("Curvine's FUSE mount", '20 Gb/s of network x 0.79 measured')
     >>> load_rate(20, serde_workers=1).reason
-    'opening sealed blocks, 1 x 1.4 GiB/s a thread'
+    'opening encrypted blocks, 1 x 1.4 GiB/s a thread'
     >>> load_rate(100, serde_workers=16).reason
-    "opening sealed blocks, 2.4 GiB/s in all for Python's lock, assumed"
+    "opening encrypted blocks, 2.4 GiB/s in all for Python's lock, assumed"
     """
     rates = [
         (
@@ -100,7 +100,7 @@ def load_rate(
         rates.append(
             (
                 min(threads, SERDE_LIMIT_BYTES),
-                f"opening sealed blocks, {each if threads < SERDE_LIMIT_BYTES else in_all}",
+                f"opening encrypted blocks, {each if threads < SERDE_LIMIT_BYTES else in_all}",
             )
         )
     rate, reason = min(rates)

@@ -1,4 +1,4 @@
-"""How the proof of sharing is sized: its prompts, its deadlines, and what may be judged."""
+"""How the verification of sharing is sized: its prompts, its deadlines, and what may be judged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FEWEST_REPLICAS: Final = 2
 
 
 def verify_plan(engine: EnginePlan, router: RouterPlan | None, *, image: str) -> VerifyPlan | None:
-    """Plan the proof for one engine.
+    """Plan the verification for one engine.
 
     Args:
         engine: The engine.
@@ -66,8 +66,8 @@ def verify_plan(engine: EnginePlan, router: RouterPlan | None, *, image: str) ->
         pods_service=f"{engine.name}-pods",
         engine_port=engine.port,
         lmcache_port=engine.lmcache.http_port,
-        tenant=engine.tenancy.proof_tenant if engine.tenancy is not None else None,
-        stranger=engine.tenancy.stranger if engine.tenancy is not None else None,
+        tenant=engine.tenancy.verify_tenant if engine.tenancy is not None else None,
+        control_tenant=engine.tenancy.control_tenant if engine.tenancy is not None else None,
         router=router.name if router else None,
         router_port=router.port if router else None,
         router_policy=router.policy if router else None,

@@ -19,7 +19,7 @@ _MAX_SHOWN = 8
 
 
 def check_zone_offerings(draft: Draft, groups: Mapping[str, Group]) -> None:
-    """Refuse types that a zone does not offer; note what narrows the choice.
+    """Reject types that a zone does not offer; note what narrows the choice.
 
     Args:
         draft: The configuration; gets the problems that are found. Without the account's list
@@ -42,7 +42,7 @@ def check_zone_offerings(draft: Draft, groups: Mapping[str, Group]) -> None:
     for group in groups.values():
         zone = group.config.zone
         if zone is None and draft.config.hyperpod.autoscaling is not None:
-            continue  # refused, since Karpenter's groups name their zone
+            continue  # rejected, since Karpenter's groups name their zone
         places = home if zone is None else (zone,)
         if all(place in listed for place in places):
             _of_group(draft, group, file, places)

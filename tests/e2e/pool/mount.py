@@ -66,7 +66,7 @@ class Mounted:
         """Mount it.
 
         Raises:
-            NoMountError: The kernel refused.
+            NoMountError: The kernel rejected.
         """
         arguments = [self.folder, self._control, self.path]
         with self._log.open("a") as log:

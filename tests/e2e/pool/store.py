@@ -120,7 +120,7 @@ class Pool:
         return os.pread(opened.descriptor, size, offset)
 
     def write(self, number: int, data: bytes, offset: int) -> int:
-        """Keep back a little; whatever is more goes to a worker, which may refuse it."""
+        """Keep back a little; whatever is more goes to a worker, which may reject it."""
         self._stall("write")
         opened = self._open[number]
         opened.kept += len(data)

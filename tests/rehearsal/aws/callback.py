@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 Listener = Callable[[dict[str, Any]], None]
-"""Does what an event of a resource stands for; raises to refuse it, in a sentence."""
+"""Does what an event of a resource stands for; raises to reject it, in a sentence."""
 
 
 class Callback:

@@ -9,7 +9,7 @@ Runs in the rehearsal's own environment, started by `Emulator`. What it adds to 
   createOnly property makes another resource, as in AWS;
 * a record of every create, update, replacement and delete, one JSON object a line;
 * announcements: a cluster's nodes and a Grafana workspace exist elsewhere. Whoever plays them is
-  told, and may refuse.
+  told, and may reject.
 
 It hooks into functions of MiniStack that are not its public interface, hence the exact pin.
 """
@@ -132,7 +132,7 @@ def custom(type_name: str) -> bool:
 
 
 def check(type_name: str, properties: dict[str, Any]) -> None:
-    """Refuse what the registry's schema refuses."""
+    """Reject what the registry's schema rejects."""
     if custom(type_name):
         return
     if faults := REGISTRY.schema(type_name).faults(properties):

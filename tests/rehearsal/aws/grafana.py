@@ -46,7 +46,7 @@ class Workspace:
         datasources: Data sources by uid.
         folders: Folders by uid.
         dashboards: Dashboards by uid, each with its ``folderUid``.
-        refused: Requests that came without a valid token.
+        rejected: Requests that came without a valid token.
     """
 
     accounts: dict[str, Body] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """CloudFormation's registry schemas, as cfn-lint carries them, and what they say about a resource.
 
-Runs in the emulator's interpreter. AWS refuses what a schema refuses before it calls a service, so
+Runs in the emulator's interpreter. AWS rejects what a schema rejects before it calls a service, so
 the rehearsal does the same for every type of our templates, whoever plays the service.
 """
 
@@ -46,7 +46,7 @@ class ResourceSchema:
         return _Validator({"type": "object", **_in_python(body)})
 
     def faults(self, properties: Properties) -> list[str]:
-        """Say what AWS would refuse, the first few in a stable order; nothing if all is well."""
+        """Say what AWS would reject, the first few in a stable order; nothing if all is well."""
         read_only = [
             f"{'/'.join(found)}: is read-only"
             for pointer in self.read_only
@@ -114,7 +114,7 @@ class Registry:
 def _in_python(node: Any) -> Any:
     r"""Write patterns as Python does: `re` lacks Unicode's classes, ``\p{L}`` and the like.
 
-    The nearest class is somewhat wider, so such a pattern may pass what AWS refuses.
+    The nearest class is somewhat wider, so such a pattern may pass what AWS rejects.
     """
     if isinstance(node, list):
         return [_in_python(item) for item in node]

@@ -143,7 +143,7 @@ def make_plan(
         jobs_image="",
         engines=(),
         routers=(),
-        doors=(),
+        tenant_gateways=(),
         verifications=(),
         janitors=(),
         observability=None,

@@ -116,7 +116,7 @@ def test_the_training_operator_comes_after_cert_manager_governance_and_its_role(
         "aws-hyperpod",
         "hp-training-operator-controller-manager",
     )
-    # EKS refuses an association inside this add-on.
+    # EKS rejects an association inside this add-on.
     assert "PodIdentityAssociations" not in properties(made, TRAINING)
 
 

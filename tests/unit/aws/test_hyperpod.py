@@ -1,4 +1,4 @@
-"""The HyperPod construct in a stranger's stack."""
+"""The HyperPod construct in somebody else's stack."""
 
 import json
 import re
@@ -38,7 +38,7 @@ IMPORTED = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdef123456"
 ONE = Instances.of("ml.g6e.4xlarge")
 
 
-class Stranger(cdk.Stack):
+class ExternalStack(cdk.Stack):
     """A stack with a VPC and an EKS cluster of its own."""
 
     def __init__(self, region: str | None = "us-west-2", name: str = "Theirs") -> None:
@@ -73,7 +73,7 @@ class Stranger(cdk.Stack):
 
 
 def rendered(**changes: Any) -> dict[str, Any]:
-    stack = Stranger()
+    stack = ExternalStack()
     stack.hyperpod().add_instance_group(
         "more", InstanceGroup(**{"instances": ONE, "count": 2, **changes})
     )
@@ -85,7 +85,7 @@ def rendered(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["T", "A-stack-of-the-longest-name-that-anybody-would-write" * 2])
 def test_its_own_script_has_a_bucket_name_in_every_region(region: str | None, name: str) -> None:
     """With no region given, one that fits in all of them."""
-    stack = Stranger(region, name)
+    stack = ExternalStack(region, name)
     made = stack.hyperpod(instance_groups=None).lifecycle.bucket.node.default_child
     assert isinstance(made, s3.CfnBucket)
     bucket = stack.resolve(made.bucket_name)
@@ -98,7 +98,7 @@ def test_its_own_script_has_a_bucket_name_in_every_region(region: str | None, na
 
 
 def test_it_needs_no_more_than_a_cluster_and_a_vpc() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     stack.hyperpod()
     cluster = stack.cluster()
     assert cluster["NodeProvisioningMode"] == "Continuous"
@@ -121,7 +121,7 @@ def test_it_needs_no_more_than_a_cluster_and_a_vpc() -> None:
 
 
 def test_a_group_may_come_after_the_cluster_was_made() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     cluster = stack.hyperpod(instance_groups=None)
     for name in ("a", "b"):
         cluster.add_instance_group(name, InstanceGroup(instances=ONE, count=1))
@@ -130,7 +130,7 @@ def test_a_group_may_come_after_the_cluster_was_made() -> None:
 
 
 def test_without_a_group_there_is_no_cluster() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     stack.hyperpod(instance_groups=None)
     with pytest.raises(RuntimeError, match="needs an instance group; call add_instance_group"):
         stack.template()
@@ -182,7 +182,7 @@ def test_nodes_are_labelled_tainted_and_checked() -> None:
 
 
 def test_volumes_have_keys_and_the_root_volume_no_size() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     key = kms.Key.from_key_arn(stack, "Key", KEY)
     stack.hyperpod(
         instance_groups={
@@ -234,7 +234,7 @@ def test_volumes_have_keys_and_the_root_volume_no_size() -> None:
 
 
 def test_a_group_elsewhere_gets_rights_there() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     subnet = ec2.Subnet.from_subnet_id(stack, "Far", "subnet-far")
     cluster = stack.hyperpod()
     cluster.add_instance_group(
@@ -254,7 +254,7 @@ def test_a_group_elsewhere_gets_rights_there() -> None:
 
 
 def test_updates_roll_and_roll_back() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     alarm = cloudwatch.Alarm.from_alarm_name(stack, "Alarm", "latency")
     updates = SoftwareUpdates(
         schedule="cron(0 3 ? * SUN *)",
@@ -280,7 +280,7 @@ def test_updates_roll_and_roll_back() -> None:
 
 
 def test_tiered_storage_is_a_setting() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     settings = HyperPodSettings(node_recovery="None", tiered_storage_percentage=20)
     stack.hyperpod(settings=settings)
     cluster = stack.cluster()
@@ -320,7 +320,7 @@ GRANTS: dict[str, tuple[Callable[[Any, iam.Role], object], set[str]]] = {
 @pytest.mark.parametrize("imported", [False, True])
 @pytest.mark.parametrize("name", GRANTS)
 def test_a_grant_names_this_cluster_alone(name: str, imported: bool) -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     arn = IMPORTED
     cluster: Any = (
         HyperPodCluster.from_hyperpod_cluster_attributes(
@@ -348,7 +348,7 @@ def test_a_grant_names_this_cluster_alone(name: str, imported: bool) -> None:
 
 
 def test_metrics_are_those_of_the_eks_cluster() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     cluster = stack.hyperpod()
     metric = cluster.metric_failed_node_count(statistic="Maximum")
     assert (metric.namespace, metric.metric_name) == (
@@ -366,7 +366,7 @@ def test_metrics_are_those_of_the_eks_cluster() -> None:
 
 
 def test_connections_open_the_nodes_group() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     cluster = stack.hyperpod()
     cluster.connections.allow_from(ec2.Peer.ipv4("10.9.0.0/16"), ec2.Port.tcp(443), "Office")
     groups = stack.template().find_resources("AWS::EC2::SecurityGroup")
@@ -380,7 +380,7 @@ def test_connections_open_the_nodes_group() -> None:
 
 def test_a_construct_can_be_told_to_connect_to_it() -> None:
     """What takes an IConnectable takes a cluster."""
-    stack = Stranger()
+    stack = ExternalStack()
     cluster = stack.hyperpod()
     other = ec2.SecurityGroup(stack, "Other", vpc=stack.vpc)
     other.connections.allow_to(cluster, ec2.Port.tcp(8000))
@@ -390,7 +390,7 @@ def test_a_construct_can_be_told_to_connect_to_it() -> None:
 
 
 def test_a_closed_vpc_gives_its_isolated_subnets() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     closed = ec2.Vpc(
         stack,
         "Closed",
@@ -404,7 +404,7 @@ def test_a_closed_vpc_gives_its_isolated_subnets() -> None:
 
 
 def test_subnets_can_be_selected_by_type() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     selection = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)
     stack.hyperpod(vpc_subnets=selection)
     assert len(stack.cluster()["VpcConfig"]["Subnets"]) == 2
@@ -495,7 +495,7 @@ WRONG_GROUPS: dict[str, tuple[str, dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", WRONG_GROUPS)
 def test_a_wrong_group_is_a_sentence(name: str) -> None:
     group_name, changes, words = WRONG_GROUPS[name]
-    stack = Stranger()
+    stack = ExternalStack()
     if changes.get("vpc_subnets"):
         subnets = [ec2.Subnet.from_subnet_id(stack, f"S{n}", f"subnet-{n}") for n in range(17)]
         changes = {"vpc_subnets": ec2.SubnetSelection(subnets=subnets)}
@@ -512,7 +512,7 @@ def test_a_wrong_group_is_a_sentence(name: str) -> None:
 
 
 def test_all_mistakes_of_a_group_are_told_at_once() -> None:
-    cluster = Stranger().hyperpod()
+    cluster = ExternalStack().hyperpod()
     with pytest.raises(KascadeError) as caught:
         cluster.add_instance_group(
             "a_b",
@@ -538,7 +538,7 @@ WRONG_CLUSTERS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", WRONG_CLUSTERS)
 def test_a_wrong_cluster_is_a_sentence(name: str) -> None:
     changes, words = WRONG_CLUSTERS[name]
-    stack = Stranger()
+    stack = ExternalStack()
     if count := changes.get("security_groups"):
         changes = {
             "security_groups": [
@@ -550,7 +550,7 @@ def test_a_wrong_cluster_is_a_sentence(name: str) -> None:
 
 
 def test_a_cluster_of_unknown_group_needs_one_named() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     bare = eks.Cluster.from_cluster_attributes(stack, "Bare", cluster_name="bare", vpc=stack.vpc)
     with pytest.raises(KascadeError, match="give security_groups here"):
         stack.hyperpod(cluster=bare)

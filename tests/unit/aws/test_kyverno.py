@@ -64,7 +64,7 @@ def test_it_comes_after_its_namespace_and_before_the_policies(made: Synthesis) -
     assert of("MutatingPolicy") in needs(made, "serving", of("InferenceEndpointConfig"))
 
 
-def test_without_an_operated_model_there_is_none(synthesis: Synthesis) -> None:
+def test_without_an_operator_managed_model_there_is_none(synthesis: Synthesis) -> None:
     assert synthesis.resources("serving", RELEASE) == {}
 
 

@@ -14,22 +14,22 @@ from kascade.errors import KascadeError
 from kascade.kube.agents import hyperpod_agents
 from tests.checkout import ROOT
 from tests.unit.aws.builders import make_object
-from tests.unit.aws.test_hyperpod import Stranger
+from tests.unit.aws.test_hyperpod import ExternalStack
 
 CHART = ROOT / "tests" / "data" / "charts" / "hyperpod"
 
 
-def apply(objects: Any) -> Callable[[Stranger], object]:
+def apply(objects: Any) -> Callable[[ExternalStack], object]:
     return lambda stack: AppliedManifests(stack, "Objects", cluster=stack.eks, objects=objects)
 
 
-def script(deployment: Any = "own", **settings: Any) -> Callable[[Stranger], object]:
+def script(deployment: Any = "own", **settings: Any) -> Callable[[ExternalStack], object]:
     return lambda stack: LifecycleScript(
         stack, "Script", deployment=deployment, plan=PlainNodes(**settings)
     )
 
 
-REFUSED: dict[str, tuple[Callable[[Stranger], object], str]] = {
+REFUSED: dict[str, tuple[Callable[[ExternalStack], object], str]] = {
     "no list": (apply({"kind": "Pod"}), "Chart Objects is given a dict; give a list of objects"),
     "an empty document": (
         apply([make_object("Pod", "a", "b"), None]),
@@ -105,4 +105,4 @@ REFUSED: dict[str, tuple[Callable[[Stranger], object], str]] = {
 def test_a_wrong_argument_is_a_sentence(name: str) -> None:
     make, words = REFUSED[name]
     with pytest.raises(KascadeError, match=words):
-        make(Stranger())
+        make(ExternalStack())

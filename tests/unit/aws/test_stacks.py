@@ -335,7 +335,7 @@ def test_a_taint_without_value_has_none(tmp_path: Path) -> None:
     taints = (("team", "", "NoSchedule"),)
     plan = make_plan(cluster=make_cluster_plan(groups=(make_group(taints=taints),)))
     (group,) = synthesize(tmp_path, plan).only("cluster", HYPERPOD)["Properties"]["InstanceGroups"]
-    # CloudFormation refuses an empty text here.
+    # CloudFormation rejects an empty text here.
     assert group["KubernetesConfig"]["Taints"] == [{"Key": "team", "Effect": "NoSchedule"}]
 
 

@@ -95,7 +95,7 @@ def test_every_tier_is_isolated_with_and_without_the_way_to_reset_l0(
     assert captured.out.startswith("measured on a played system\n")
 
 
-@pytest.mark.parametrize("tenant", ["kascade-proof", None])
+@pytest.mark.parametrize("tenant", ["kascade-verifier", None])
 def test_every_request_is_the_targets_tenants(
     tmp_path: Path, bench: Command, tenant: str | None
 ) -> None:

@@ -1,4 +1,4 @@
-"""Mooncake traces: what is read, what is refused and in which words."""
+"""Mooncake traces: what is read, what is rejected and in which words."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Model facts: counted weights against published ones, and what the reader refuses."""
+"""Model facts: counted weights against published ones, and what the reader rejects."""
 
 from __future__ import annotations
 

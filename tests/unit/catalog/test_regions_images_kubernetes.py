@@ -112,7 +112,7 @@ def test_image_references() -> None:
         "curvine_csi": "ghcr.io/curvineio/curvine-csi:v0.4.1",
         "csi_provisioner": "registry.k8s.io/sig-storage/csi-provisioner:v5.0.1",
         "csi_registrar": "registry.k8s.io/sig-storage/csi-node-driver-registrar:v2.13.0",
-        "door": "docker.io/nginxinc/nginx-unprivileged:1.28-alpine",
+        "tenant_gateway": "docker.io/nginxinc/nginx-unprivileged:1.28-alpine",
         "jobs": "docker.io/library/python:3.13-slim-bookworm",
         "nvidia_device_plugin": "nvcr.io/nvidia/k8s-device-plugin:v0.16.1",
         "efa_device_plugin": (

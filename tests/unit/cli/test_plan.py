@@ -273,7 +273,7 @@ def test_a_refusal_counts_one_router_and_one_master(
 
     assert main(["plan", str(_edited(tmp_path, "default", edit))]) == 2
     said = capsys.readouterr().err
-    assert "got 2; 1 router, 40 doors, 1 Curvine master and the add-ons" in said
+    assert "got 2; 1 router, 40 tenant gateways, 1 Curvine master and the add-ons" in said
     assert _of_one(said) == []
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from kascade import plan_file
 from kascade.cli import main
-from kascade.programs.verify import counters, proof
+from kascade.programs.verify import counters, verification
 from tests.unit.programs.fakes import FakeReplica, FakeServer
 
 ROOT = Path(__file__).parents[3]
@@ -51,7 +51,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """Two fake replicas and a router, as a fake kubectl would forward to them."""
     monkeypatch.setattr(counters, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(counters, "_STEADY_SECONDS", 0.03)
-    monkeypatch.setattr(proof, "SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr(verification, "SETTLE_SECONDS", 0.2)
     shared: set[str] = set()
     replicas = [FakeReplica(name=name, l2=shared) for name in ("pod-a", "pod-b")]
     for replica in replicas:
@@ -187,7 +187,7 @@ def test_one_replica_or_no_l2_has_nothing_to_prove(
     single = tmp_path / "single.yaml"
     single.write_text(DEFAULT.read_text().replace("replicas: 2", "replicas: 1"))
     assert main(["verify", str(single)]) == 2
-    assert "has 1 replica and a proof needs two" in capsys.readouterr().err
+    assert "has 1 replica and a verification needs two" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("code", [0, 1, 2])

@@ -13,7 +13,7 @@ from kascade.errors import format_path
 Edit = Callable[[dict[str, Any]], object]
 
 Row = tuple[Edit, str, str, *tuple[str, ...]]
-"""A mistake, its path and code, and what was computed for the sentence. No code: not named yet."""
+"""An error, its path and code, and what was computed for the sentence. No code: not named yet."""
 
 
 def base() -> dict[str, Any]:

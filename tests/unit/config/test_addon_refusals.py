@@ -1,4 +1,4 @@
-"""Mistakes about HyperPod's add-ons and Karpenter, with the sentence a person gets to read."""
+"""Errors about HyperPod's add-ons and Karpenter, with the sentence a person gets to read."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def test_karpenter_by_itself_is_no_mistake(tmp_path: Path) -> None:
 
 
 def test_the_rows_are_wrong_in_one_thing_only(tmp_path: Path) -> None:
-    """With the mistake taken out, the same configurations are planned."""
+    """With the error taken out, the same configurations are planned."""
     right: dict[str, Edit] = {
         "workspace": addons(observability_workspace_arn=WORKSPACE.format(region="us-west-2")),
         "features": addons(task_governance=True, training_operator=True),

@@ -1,4 +1,4 @@
-"""Mistakes about AWS's own chart of HyperPod's dependencies, and the sentence for each."""
+"""Errors about AWS's own chart of HyperPod's dependencies, and the sentence for each."""
 
 import shutil
 from pathlib import Path

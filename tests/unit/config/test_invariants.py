@@ -1,4 +1,4 @@
-"""Every mistake that is refused at synth, with the sentence a person gets to read."""
+"""Every error that is rejected at synth, with the sentence a person gets to read."""
 
 import dataclasses
 import re
@@ -32,7 +32,7 @@ def test_a_thousand_mistakes_end_quickly(tmp_path: Path) -> None:
     config = base() | {f"k{i}": 1 for i in range(5000)}
     problems = problems_of(write(tmp_path, config))
     assert len(problems) == 201
-    assert any("4,800 more mistakes" in problem for problem in problems)
+    assert any("4,800 more errors" in problem for problem in problems)
 
 
 def test_a_thousand_replicas_too_many_end_quickly(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""An account's own list of which zone offers which type, and the sentence for each mistake."""
+"""An account's own list of which zone offers which type, and the sentence for each error."""
 
 import re
 from collections.abc import Iterable, Mapping

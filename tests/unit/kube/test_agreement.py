@@ -47,7 +47,7 @@ def test_every_configuration_agrees_with_itself(name: str) -> None:
     assert disagreements(_rendered(name)[1]) == []
 
 
-# --- mistakes of the rendering ----------------------------------------------------------------
+# --- errors of the rendering ----------------------------------------------------------------
 
 
 def _program(objects: list[Object], owner: str, name: str) -> Object:
@@ -92,7 +92,7 @@ def adapter(**changes: object) -> Change:
     return within("lmcache", "--l2-adapter", lambda value: value.update(changes))
 
 
-def unsealed() -> Change:
+def unencrypted() -> Change:
     return within("lmcache", "--l2-adapter", lambda value: value.pop("serde"))
 
 
@@ -144,7 +144,10 @@ BROKEN: dict[str, tuple[Change, str]] = {
         flag(ENGINE, "vllm", "--served-model-name", "qwen"),
         r"the model is .* by vLLM and qwen by vLLM's --served-model-name",
     ),
-    "model of the proof": (flag(VERIFY, "verify", "--model", "x"), r"the model .* x by verify"),
+    "model of the verification": (
+        flag(VERIFY, "verify", "--model", "x"),
+        r"the model .* x by verify",
+    ),
     "engine image": (
         field(ENGINE, "vllm", lambda program: program.update(image="other:1")),
         r"the image is other:1 by vLLM and .* by the LMCache server",
@@ -154,14 +157,14 @@ BROKEN: dict[str, tuple[Change, str]] = {
         r"the image is .* by vLLM and other:1 by the LMCache server",
     ),
     "guard's image": (
-        field(ENGINE, "prove-cache", lambda program: program.update(image="other:1")),
+        field(ENGINE, "check-cache-mount", lambda program: program.update(image="other:1")),
         r"other:1 by the guard",
     ),
     "both images": (
         all_of(
             *(
                 field(ENGINE, name, lambda program: program.update(image="other:1"))
-                for name in ("vllm", "lmcache", "prove-cache")
+                for name in ("vllm", "lmcache", "check-cache-mount")
             )
         ),
         r"the hash of the image is .* by LMCache's image and .* by the directory",
@@ -192,7 +195,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
         flag(ENGINE, "lmcache", "--chunk-size", "512"),
         r"the chunk size is 512 by LMCache and 256 by the directory",
     ),
-    "chunk size of the proof": (
+    "chunk size of the verification": (
         flag(VERIFY, "verify", "--chunk-size", "512"),
         r"the chunk size is 256 by LMCache and 512 by verify",
     ),
@@ -249,7 +252,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
         flag(ENGINE, "lmcache", "--http-port", "8081"),
         r"LMCache's HTTP port is 8081 by --http-port and 8080 by its container port",
     ),
-    "HTTP port of the proof": (
+    "HTTP port of the verification": (
         flag(VERIFY, "verify", "--lmcache-port", "8081"),
         r"LMCache's HTTP port .* 8081 by verify",
     ),
@@ -261,7 +264,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
         flag(ROUTER, "router", "--service-discovery-port", "8001"),
         r"vLLM's port .* 8001 by the router's",
     ),
-    "engine's port for the proof": (
+    "engine's port for the verification": (
         flag(VERIFY, "verify", "--engine-port", "8001"),
         r"vLLM's port .* 8001 by verify",
     ),
@@ -283,11 +286,11 @@ BROKEN: dict[str, tuple[Change, str]] = {
         flag(ROUTER, "router", "--prometheus-port", "29001"),
         r"metrics port is 29001 by --prometheus-port",
     ),
-    "router of the proof": (
+    "router of the verification": (
         flag(VERIFY, "verify", "--router-url", "http://other:8000"),
         r"the router's name is qwen2-7b-router by its Deployment and other by verify",
     ),
-    "policy of the proof": (
+    "policy of the verification": (
         flag(VERIFY, "verify", "--router-policy", "round_robin"),
         r"the router's policy is cache_aware by the router and round_robin by verify",
     ),
@@ -370,7 +373,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
         r"the cache's mount is /mnt/kv by the guard and /mnt/other by LMCache's volume",
     ),
     "capacity without eviction": (adapter(eviction=None), r"max_capacity_gb bounds nothing"),
-    "seal": (unsealed(), r"the seal of blocks is none by LMCache and aesgcm by the directory"),
+    "seal": (unencrypted(), r"the seal of blocks is none by LMCache and aesgcm by the directory"),
     "directory of another chunk": (
         directory("-c256-", "-c128-"),
         r"the chunk size is 256 by LMCache and 128 by the directory",
@@ -449,13 +452,13 @@ def test_mounted_weights_lie_where_the_model_is_looked_for() -> None:
     assert f"the model is {engine.model} by vLLM and model by the mount of its weights" in found
 
 
-# --- mistakes of the plan ---------------------------------------------------------------------
+# --- errors of the plan ---------------------------------------------------------------------
 
 
 def test_slices_of_a_plan_that_disagree_are_not_rendered() -> None:
-    """The check stands in the straight line: `build_charts` itself refuses."""
+    """The check stands in the straight line: `build_charts` itself rejects."""
     plan, _ = _rendered("default")
-    (engine,), (router,), (proof,) = plan.engines, plan.routers, plan.verifications
+    (engine,), (router,), (verification,) = plan.engines, plan.routers, plan.verifications
     server = engine.lmcache
     assert isinstance(server.l2, CurvineL2Plan)
     assert plan.curvine is not None
@@ -468,8 +471,8 @@ def test_slices_of_a_plan_that_disagree_are_not_rendered() -> None:
     def with_server(**changes: Any) -> ServingPlan:
         return with_engine(lmcache=replace(server, **changes))
 
-    def with_proof(**changes: Any) -> ServingPlan:
-        return replace(plan, verifications=(replace(proof, **changes),))
+    def with_verification(**changes: Any) -> ServingPlan:
+        return replace(plan, verifications=(replace(verification, **changes),))
 
     def with_router(**changes: Any) -> ServingPlan:
         return replace(plan, routers=(replace(router, **changes),))
@@ -495,12 +498,12 @@ def test_slices_of_a_plan_that_disagree_are_not_rendered() -> None:
         "the base path": with_server(l2=replace(server.l2, base_path="/var/kv")),
         "the key": with_server(l2=replace(server.l2, key_secret=None)),
         "the directory": replace(plan, curvine=replace(plan.curvine, volumes=(other_volume,))),
-        "the proof's model": with_proof(model="x"),
-        "the proof's chunk": with_proof(chunk_size=128),
-        "the proof's ports": with_proof(engine_port=8001, lmcache_port=8081),
-        "the proof's router": with_proof(router="x"),
-        "the proof's router port": with_proof(router_port=1),
-        "the proof's policy": with_proof(router_policy="x"),
+        "the verification's model": with_verification(model="x"),
+        "the verification's chunk": with_verification(chunk_size=128),
+        "the verification's ports": with_verification(engine_port=8001, lmcache_port=8081),
+        "the verification's router": with_verification(router="x"),
+        "the verification's router port": with_verification(router_port=1),
+        "the verification's policy": with_verification(router_policy="x"),
         "the router's engine port": with_router(engine_port=8001),
         "the router's port": with_router(port=8001),
         "the router's policy": with_router(policy="round_robin"),

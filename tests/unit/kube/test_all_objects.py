@@ -259,19 +259,19 @@ MAY_BE_ROOT = {
     # The engine image has no other user, and the cache's key is a file of root's.
     "vllm",
     "lmcache",
-    "prove-cache",
+    "check-cache-mount",
     # They have to see what the two of them will see.
     "check-gpu",
     "check-cache-gpu",
     # So what engines write belongs to root, and who makes or deletes it has to be that as well.
-    "prove-claim",
+    "check-claim",
     "make-directories",
     "janitor",
     # Curvine's images have none either; its workers' directories are root's, as is the kubelet's
     # socket, and its CSI plugin mounts FUSE.
     "master",
     "worker",
-    "prove-nvme",
+    "check-nvme",
     "bootstrap",
     "csi-plugin",
     "heal-mounts",

@@ -1,4 +1,4 @@
-"""The Job that makes the key of the sealed cache."""
+"""The Job that makes the key of the encrypted cache."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_without_serde_there_is_no_key(default_plan: ServingPlan, rendered: Rend
     engine = default_plan.engines[0]
     assert isinstance(engine.lmcache.l2, CurvineL2Plan)
     assert default_plan.curvine is not None
-    # What is sealed never shares a directory with what is not.
+    # What is encrypted never shares a directory with what is not.
     directory = engine.lmcache.l2.directory.replace("-aesgcm-", "-none-")
     (volume,) = default_plan.curvine.volumes
     curvine = replace(default_plan.curvine, volumes=(replace(volume, curvine_path=directory),))

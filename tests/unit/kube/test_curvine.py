@@ -206,7 +206,7 @@ def test_the_directory_of_the_blocks_is_made_below_the_proven_mount(
         for mount in container(worker, "worker")["volumeMounts"]
         if mount["mountPath"] == DATA_MOUNT
     )
-    guard = container(worker, "prove-nvme")
+    guard = container(worker, "check-nvme")
     assert f"{curvine.nvme_mount}/{data['subPath']}" == curvine.host_path
     assert guard["args"] == ["/host/nvme", curvine.nvme_mount, data["subPath"]]
     assert guard["volumeMounts"] == [{"name": data["name"], "mountPath": "/host/nvme"}]
@@ -274,7 +274,7 @@ def _in_memory(root: Path) -> Path:
 def test_the_worker_asks_for_instance_storage(
     make: Callable[[Path], Path] | None, said: str, cache: list[Object], tmp_path: Path
 ) -> None:
-    guard = container(pod(find(cache, "DaemonSet", "curvine-worker-gpu")), "prove-nvme")
+    guard = container(pod(find(cache, "DaemonSet", "curvine-worker-gpu")), "check-nvme")
     mount = tmp_path / "nvme"
     mount.mkdir()
     table = tmp_path / "mountinfo"

@@ -51,7 +51,7 @@ def test_guards_then_server_then_engine(spec: Object) -> None:
     assert [(item["name"], item.get("restartPolicy")) for item in spec["initContainers"]] == [
         ("check-gpu", None),
         ("check-cache-gpu", None),
-        ("prove-cache", None),
+        ("check-cache-mount", None),
         ("lmcache", "Always"),
     ]
     assert [item["name"] for item in spec["containers"]] == ["vllm"]
@@ -108,7 +108,7 @@ def test_only_guard_and_server_see_the_cache(l2: CurvineL2Plan, spec: Object) ->
         for mount in item["volumeMounts"]
         if mount["mountPath"] == l2.mount_path
     }
-    assert seen == {"prove-cache", "lmcache"}
+    assert seen == {"check-cache-mount", "lmcache"}
 
 
 def test_both_sides_agree(engine: EnginePlan, vllm: Object, lmcache: Object) -> None:
@@ -151,7 +151,7 @@ def test_sizes_come_from_the_plan(engine: EnginePlan, vllm: Object, lmcache: Obj
     assert given["--max-model-len"] == str(engine.max_model_len)
     assert given["--gpu-memory-utilization"] == str(engine.gpu_memory_utilization)
     assert flags(lmcache["args"])["--l1-size-gb"] == str(engine.lmcache.l1_gb)
-    # Flags that vLLM 0.32 refuses.
+    # Flags that vLLM 0.32 rejects.
     assert not {"--swap-space", "--disable-log-requests", "--device"} & given.keys()
 
 
@@ -221,7 +221,7 @@ def test_no_two_engines_share_a_directory(
     ],
 )
 def test_guard(kind: str | None, marked: bool, said: str, spec: Object, tmp_path: Path) -> None:
-    guard = container(spec, "prove-cache")
+    guard = container(spec, "check-cache-mount")
     mount = tmp_path / "kv"
     mount.mkdir()
     if marked:

@@ -1,4 +1,4 @@
-"""What our types of LMCache's adapters refuse, although LMCache may take it."""
+"""What our types of LMCache's adapters reject, although LMCache may take it."""
 
 from __future__ import annotations
 

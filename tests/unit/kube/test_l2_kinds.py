@@ -86,7 +86,7 @@ def test_the_hosts_shared_memory_is_mounted_to_read(managed_pod: Object) -> None
         for mount in item.get("volumeMounts", [])
         if mount["name"] == volume["name"]
     }
-    assert seen == {("prove-cache", "/mnt/kv", True), ("lmcache", "/mnt/kv", True)}
+    assert seen == {("check-cache-mount", "/mnt/kv", True), ("lmcache", "/mnt/kv", True)}
 
 
 def test_only_the_daemons_port_of_the_nodes_is_opened(
@@ -142,7 +142,7 @@ def test_the_warning_that_no_engine_reads_the_tier_is_gone(
 def test_shared_memory_guard(
     content: bytes | None, said: str, managed_pod: Object, tmp_path: Path
 ) -> None:
-    guard = container(managed_pod, "prove-cache")
+    guard = container(managed_pod, "check-cache-mount")
     server = container(managed_pod, "lmcache")
     name = parsed(server["args"], "--l2-adapter")["shared_memory_name"]
     # What it links to is where the server finds it, and the link where LMCache looks.
@@ -181,7 +181,7 @@ def test_every_engine_mounts_its_own_directory_of_the_claim(
     for spec in engine_pods(directory, rendered(directory)):
         (volume,) = [item for item in spec["volumes"] if item["name"] == "cache"]
         claim = volume["persistentVolumeClaim"]["claimName"]
-        for name in ("prove-cache", "lmcache"):
+        for name in ("check-cache-mount", "lmcache"):
             (mount,) = [
                 item for item in container(spec, name)["volumeMounts"] if item["name"] == "cache"
             ]
@@ -208,7 +208,7 @@ def test_all_engines_together_stay_within_the_capacity(directory: ServingPlan) -
 
 @pytest.fixture
 def guard(directory: ServingPlan, rendered: Render) -> Object:
-    return container(engine_pods(directory, rendered(directory))[0], "prove-cache")
+    return container(engine_pods(directory, rendered(directory))[0], "check-cache-mount")
 
 
 def directories_job(directory: ServingPlan, rendered: Render) -> Object:
@@ -229,7 +229,7 @@ def test_the_job_makes_what_the_guards_ask_for(
         assert answer.returncode == 0, answer.stderr
     table = tmp_path / "mounts"
     for spec in engine_pods(directory, rendered(directory)):
-        guard = container(spec, "prove-cache")
+        guard = container(spec, "check-cache-mount")
         inside = tmp_path / guard["volumeMounts"][0]["subPath"]
         assert inside.stat().st_mode & 0o777 == 0o777
         table.write_text(f"10.0.0.9@tcp:/x {inside} lustre rw 0 0\n")

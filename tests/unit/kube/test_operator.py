@@ -13,7 +13,7 @@ from k8s.charts import build_charts, manifest_app
 from k8s.engine import EngineChart
 from kascade import KascadeError, ServingPlan, plan_file
 from kascade.kube._cel import cel, pointer
-from kascade.kube.admission import mutation, proof
+from kascade.kube.admission import mutation, verification
 from kascade.kube.l2.attachment import attach
 from kascade.kube.lmcache import server_args
 from kascade.kube.vllm import transfer_arg
@@ -134,7 +134,7 @@ def test_the_text_holds_the_arguments_of_our_own_pods(
     text = spec["mutations"][0]["jsonPatch"]["expression"]
     assert cel(transfer_arg(engine)) in text
     assert cel(server_args(engine, l2)) in text
-    validations: Any = proof(engine, policy="p")["validations"]
+    validations: Any = verification(engine, policy="p")["validations"]
     assert cel(transfer_arg(engine)) in validations[1]["expression"]
 
 
@@ -142,7 +142,7 @@ def test_an_engine_without_l2_gets_its_server_alone(engine: EnginePlan) -> None:
     spec: Any = mutation(replace(engine, lmcache=replace(engine.lmcache, l2=None)), None)
     text = spec["mutations"][0]["jsonPatch"]["expression"]
     assert '"lmcache"' in text
-    for absent in ("prove-cache", "persistentVolumeClaim", "cache-key"):
+    for absent in ("check-cache-mount", "persistentVolumeClaim", "cache-key"):
         assert absent not in text
 
 
@@ -165,7 +165,7 @@ def test_mounted_weights_are_the_endpoints_one_volume(
     assert f"== {cel(mount['mountPath'])}) ? []" in text
 
 
-def test_an_operated_model_without_a_plan_of_its_admission_is_refused(
+def test_an_operator_managed_model_without_a_plan_of_its_admission_is_refused(
     plan: ServingPlan, engine: EnginePlan
 ) -> None:
     app = manifest_app("unused")
@@ -179,7 +179,7 @@ def test_without_a_router_of_ours_there_is_no_chart_of_routers(plan: ServingPlan
     assert build_charts(manifest_app("unused"), only).router is None
 
 
-def test_the_proof_leaves_the_operators_router_alone(chart: list[Object]) -> None:
+def test_the_verification_leaves_the_operators_router_alone(chart: list[Object]) -> None:
     (template,) = of_kind(chart, "CronJob")
     args = template["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["args"]
     assert not [word for word in args if word.startswith("--router")]

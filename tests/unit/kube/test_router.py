@@ -36,7 +36,9 @@ def args(router: RouterPlan, default_charts: dict[str, list[Object]]) -> list[st
 
 def test_one_router_per_model(plan: ServingPlan, charts: dict[str, list[Object]]) -> None:
     names = {item["metadata"]["name"] for item in of_kind(charts["router"], "Deployment")}
-    assert names - {door.name for door in plan.doors} == {router.name for router in plan.routers}
+    assert names - {gateway.name for gateway in plan.tenant_gateways} == {
+        router.name for router in plan.routers
+    }
 
 
 def test_selector_finds_exactly_its_engine(
@@ -102,10 +104,10 @@ def test_thresholds_belong_to_cache_aware(
     other = replace(router, policy=policy)
     (engine,) = default_plan.engines
     engines = (replace(engine, renders_for_router=policy == "cache_aware"),)
-    (proof,) = default_plan.verifications
-    proofs = (replace(proof, router_policy=policy),)
+    (verification,) = default_plan.verifications
+    verifications = (replace(verification, router_policy=policy),)
     charts = rendered(
-        replace(default_plan, engines=engines, routers=(other,), verifications=proofs)
+        replace(default_plan, engines=engines, routers=(other,), verifications=verifications)
     )
     deployment = find(charts["router"], "Deployment", router.name)
     given = flags(container(pod(deployment), "router")["args"])
@@ -148,7 +150,7 @@ def test_only_labelled_clients_reach_the_api(
     ]
 
 
-def test_the_proof_alone_may_ask_what_the_router_does_not_know(
+def test_the_verification_alone_may_ask_what_the_router_does_not_know(
     router: RouterPlan, default_charts: dict[str, list[Object]]
 ) -> None:
     policy = find(default_charts["router"], "NetworkPolicy", router.name)["spec"]

@@ -1,4 +1,4 @@
-"""What keeps tenants apart, as objects: middleware, doors, and who may reach whom."""
+"""What keeps tenants apart, as objects: middleware, tenant gateways, and who may reach whom."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kascade.kube.door import nginx_config
 from kascade.kube.limits import LIMITS_MIDDLEWARE
-from kascade.plan import DoorPlan, ServingPlan
+from kascade.kube.tenant_gateway import nginx_config
+from kascade.plan import ServingPlan, TenantGatewayPlan
 from kascade.programs import program_files
 from tests.unit.kube.conftest import _charts, _plan
 from tests.unit.kube.rendered import (
@@ -44,8 +44,8 @@ def objects(charts: dict[str, list[Object]]) -> list[Object]:
 
 
 @pytest.fixture
-def door(plan: ServingPlan) -> DoorPlan:
-    return plan.doors[0]
+def gateway(plan: ServingPlan) -> TenantGatewayPlan:
+    return plan.tenant_gateways[0]
 
 
 def environment(part: Object) -> dict[str, str]:
@@ -109,13 +109,13 @@ def admitted(objects: list[Object], labels: dict[str, str], namespace: dict[str,
 @pytest.mark.parametrize(
     ("label", "reached"),
     [
-        ("tenant.kascade.dev/alice", {"qwen2-7b-alice-door"}),
-        ("tenant.kascade.dev/bob", {"qwen2-7b-bob-door"}),
+        ("tenant.kascade.dev/alice", {"qwen2-7b-alice-gateway"}),
+        ("tenant.kascade.dev/bob", {"qwen2-7b-bob-gateway"}),
         ("tenant.kascade.dev/carol", {"qwen25-7b-carol-router"}),
         ("tenant.kascade.dev/dave", {"qwen25-7b-dave-router"}),
         # Of the other models of a cluster.
         ("kascade.dev/client", set()),
-        ("tenant.kascade.dev/kascade-proof", set()),
+        ("tenant.kascade.dev/kascade-verifier", set()),
     ],
 )
 def test_a_client_reaches_its_own_way_in_and_nothing_else(
@@ -125,10 +125,10 @@ def test_a_client_reaches_its_own_way_in_and_nothing_else(
     assert admitted(objects, {}, {label: "true"}) == reached
 
 
-def test_a_salted_router_admits_its_doors_and_the_proof(
+def test_a_salted_router_admits_its_gateways_and_the_proof(
     plan: ServingPlan, objects: list[Object]
 ) -> None:
-    doors = {door.name for door in plan.doors}
+    tenant_gateways = {gateway.name for gateway in plan.tenant_gateways}
     router = find(objects, "NetworkPolicy", "qwen2-7b-router")["spec"]
     (rule,) = (r for r in router["ingress"] if r["ports"][0]["port"] == plan.routers[0].port)
     everyone = of_kind(objects, "Deployment", "CronJob")
@@ -138,10 +138,12 @@ def test_a_salted_router_admits_its_doors_and_the_proof(
         for peer in rule["from"]
         if matches(peer["podSelector"], pod_labels(item))
     }
-    assert let_in == doors | {"qwen2-7b-verify"}
+    assert let_in == tenant_gateways | {"qwen2-7b-verify"}
 
 
-def test_an_isolated_router_admits_the_proof_of_its_own_engine(objects: list[Object]) -> None:
+def test_an_isolated_router_admits_the_verification_of_its_own_engine(
+    objects: list[Object],
+) -> None:
     verify = pod_labels(find(objects, "CronJob", "qwen25-7b-carol-verify"))
     ways = {"qwen25-7b-carol-router", "qwen25-7b-carol-verify-ingress"}
     assert admitted(objects, verify, {}) == ways
@@ -169,60 +171,62 @@ def test_one_job_makes_all_keys_inside_the_cluster(
     assert len(wanted) == 3
 
 
-def test_a_door_has_no_rights_no_root_and_a_budget(
-    charts: dict[str, list[Object]], door: DoorPlan
+def test_a_gateway_has_no_rights_no_root_and_a_budget(
+    charts: dict[str, list[Object]], gateway: TenantGatewayPlan
 ) -> None:
-    deployment = find(charts["router"], "Deployment", door.name)
+    deployment = find(charts["router"], "Deployment", gateway.name)
     spec = pod(deployment)
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["runAsNonRoot"] is True
-    part = container(spec, "door")
+    part = container(spec, "tenant-gateway")
     assert part["securityContext"]["readOnlyRootFilesystem"] is True
     assert part["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    assert ports(deployment) == {door.port}
+    assert ports(deployment) == {gateway.port}
     assert deployment["spec"]["replicas"] == 2
-    assert find(charts["router"], "PodDisruptionBudget", door.name)
-    assert spec["terminationGracePeriodSeconds"] > door.request_timeout_seconds
+    assert find(charts["router"], "PodDisruptionBudget", gateway.name)
+    assert spec["terminationGracePeriodSeconds"] > gateway.request_timeout_seconds
 
 
-def test_a_door_reads_the_configuration_that_is_mounted(
-    charts: dict[str, list[Object]], door: DoorPlan
+def test_a_gateway_reads_the_configuration_that_is_mounted(
+    charts: dict[str, list[Object]], gateway: TenantGatewayPlan
 ) -> None:
-    deployment = find(charts["router"], "Deployment", door.name)
-    part = container(pod(deployment), "door")
+    deployment = find(charts["router"], "Deployment", gateway.name)
+    part = container(pod(deployment), "tenant-gateway")
     (volume,) = (v for v in pod(deployment)["volumes"] if "configMap" in v)
     (mount,) = (m for m in part["volumeMounts"] if m["name"] == volume["name"])
     data = find(charts["router"], "ConfigMap", volume["configMap"]["name"])["data"]
     assert {f"{mount['mountPath']}/{name}" for name in data} <= set(part["args"])
-    assert data == {"nginx.conf": nginx_config(door)}
+    assert data == {"nginx.conf": nginx_config(gateway)}
 
 
-def test_another_configuration_restarts_a_door(
-    plan: ServingPlan, rendered: Render, door: DoorPlan
+def test_another_configuration_restarts_a_gateway(
+    plan: ServingPlan, rendered: Render, gateway: TenantGatewayPlan
 ) -> None:
     from dataclasses import replace
 
-    def noted(one: DoorPlan) -> str:
-        changed = replace(plan, doors=(one,))
+    def noted(one: TenantGatewayPlan) -> str:
+        changed = replace(plan, tenant_gateways=(one,))
         found: str = pod_template(find(rendered(changed)["router"], "Deployment", one.name))[
             "metadata"
         ]["annotations"]["kascade.dev/config-hash"]
         return found
 
-    assert noted(door) != noted(replace(door, max_payload_mib=1))
+    assert noted(gateway) != noted(replace(gateway, max_payload_mib=1))
 
 
-def test_a_door_sets_its_tenant_and_leads_to_two_posts(door: DoorPlan) -> None:
-    config = nginx_config(door)
-    assert f"proxy_set_header x-kascade-tenant {door.tenant};" in config
+def test_a_gateway_sets_its_tenant_and_leads_to_two_posts(gateway: TenantGatewayPlan) -> None:
+    config = nginx_config(gateway)
+    assert f"proxy_set_header x-kascade-tenant {gateway.tenant};" in config
     assert config.count("proxy_pass") == 3
     assert "proxy_buffering off;" in config
     assert "proxy_request_buffering off;" in config
 
 
-def test_the_proof_of_a_salted_engine_asks_as_a_tenant(charts: dict[str, list[Object]]) -> None:
+def test_the_verification_of_a_salted_engine_asks_as_a_tenant(
+    charts: dict[str, list[Object]],
+) -> None:
     salted = container(pod(find(charts["engine-qwen2-7b"], "CronJob", "qwen2-7b-verify")), "verify")
-    assert flags(salted["args"])["--tenant"] == "kascade-proof"
-    assert flags(salted["args"])["--stranger"] == "kascade-stranger"
+    assert flags(salted["args"])["--tenant"] == "kascade-verifier"
+    assert flags(salted["args"])["--control-tenant"] == "kascade-control"
     alone = find(charts["engine-qwen25-7b-carol"], "CronJob", "qwen25-7b-carol-verify")
     assert "--tenant" not in flags(container(pod(alone), "verify")["args"])

@@ -1,4 +1,4 @@
-"""The proof of sharing as objects: a template that nobody runs by itself."""
+"""The verification of sharing as objects: a template that nobody runs by itself."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_the_prompt_is_long_enough_to_pay(
     short = verify_plan(replace(engine, max_model_len=2000), default_plan.routers[0], image="p")
     assert short is not None
     assert short.prompt_tokens == 1500
-    # Another number of replicas changes no object of the proof.
+    # Another number of replicas changes no object of the verification.
     single = verify_plan(replace(engine, replicas=1), default_plan.routers[0], image="python")
     assert single == replace(made, replicas=1)
     bare = replace(engine, lmcache=replace(engine.lmcache, l2=None))

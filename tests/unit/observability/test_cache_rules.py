@@ -64,7 +64,7 @@ CASES: dict[str, tuple[str, str, list[dict[str, str]], bool]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_fires_when_it_should(case: str, tmp_path: Path) -> None:
     alert, at, series, fires = CASES[case]
-    text = rule_groups(cluster_name="demo", operated=False)
+    text = rule_groups(cluster_name="demo", operator_managed=False)
     (tmp_path / "rules.yaml").write_text(text)
     groups = yaml.safe_load(text)["groups"]
     (rule,) = (one for group in groups for one in group["rules"] if one["alert"] == alert)

@@ -39,7 +39,7 @@ CASES: dict[str, tuple[list[dict[str, str]], list[str]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_fires_where_prefixes_are_unknown(case: str, tmp_path: Path) -> None:
     series, models = CASES[case]
-    text = rule_groups(cluster_name="demo", operated=False)
+    text = rule_groups(cluster_name="demo", operator_managed=False)
     (tmp_path / "rules.yaml").write_text(text)
     (rule,) = (
         rule

@@ -23,7 +23,7 @@ PROMTOOL = shutil.which("promtool")
 @pytest.fixture
 def jobs(plan: ObservabilityPlan, namespaces: Namespaces) -> dict[str, Any]:
     text = scrape_configuration(
-        plan, cluster_name="demo", namespaces=namespaces, operated=("qwen", "other")
+        plan, cluster_name="demo", namespaces=namespaces, operator_managed=("qwen", "other")
     )
     return {job["job_name"]: job for job in yaml.safe_load(text)["scrape_configs"]}
 
@@ -41,9 +41,9 @@ def test_a_pod_that_admission_did_not_reach_is_found_by_the_operators_labels(
     found = relabel(rules, of_operator("http", "qwen"))
     assert found is not None
     assert found["model"] == "qwen"
-    # Neither the proxy beside it, nor a stranger's pod, nor a name that only begins alike.
+    # Neither the proxy beside it, nor somebody else's pod, nor a name that only begins alike.
     assert relabel(rules, of_operator("proxy", "qwen")) is None
-    assert relabel(rules, of_operator("http", "stranger")) is None
+    assert relabel(rules, of_operator("http", "control_tenant")) is None
     assert relabel(rules, of_operator("http", "qwen-2")) is None
     assert relabel(jobs["lmcache"]["relabel_configs"], of_operator("http", "qwen")) is None
 
@@ -67,7 +67,9 @@ def rules_of(text: str) -> list[dict[str, Any]]:
 
 
 def test_the_operators_rule_is_for_its_own_engines() -> None:
-    names = [rule["alert"] for rule in rules_of(rule_groups(cluster_name="demo", operated=False))]
+    names = [
+        rule["alert"] for rule in rules_of(rule_groups(cluster_name="demo", operator_managed=False))
+    ]
     assert WITHOUT_CACHE not in names
     assert WITHOUT_PREFIX in names
 
@@ -102,7 +104,7 @@ def fires(
     tmp_path: Path, alert: str, series: list[dict[str, str]], expected: list[dict[str, str]]
 ) -> None:
     """Check for which labels an alert fires after 39 minutes."""
-    text = rule_groups(cluster_name="demo", operated=True)
+    text = rule_groups(cluster_name="demo", operator_managed=True)
     (tmp_path / "rules.yaml").write_text(text)
     (rule,) = (
         rule
@@ -193,6 +195,6 @@ def test_it_fires_where_requests_get_no_token(case: str, tmp_path: Path) -> None
 
 
 def test_without_the_operator_no_rule_speaks_of_it() -> None:
-    groups = yaml.safe_load(rule_groups(cluster_name="demo", operated=False))["groups"]
+    groups = yaml.safe_load(rule_groups(cluster_name="demo", operator_managed=False))["groups"]
     alerts = {rule["alert"] for group in groups for rule in group["rules"]}
     assert alerts == {UNREGISTERED, UNOPENED, WITHOUT_TOKENS, WITHOUT_PREFIX}

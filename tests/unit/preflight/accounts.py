@@ -1018,6 +1018,6 @@ TROUBLE: Mapping[str, tuple[Answer, str]] = {
     "a missing right": (DENIED, "is missing"),
     "too many requests": (THROTTLED, "too many requests"),
     "no network": (Unreachable(), "did not answer"),
-    "not implemented": (Refused("InvalidAction", "not here", status=501), "refused"),
+    "not implemented": (Refused("InvalidAction", "not here", status=501), "rejected"),
 }
 """What any call may come to, and what the row has to say."""

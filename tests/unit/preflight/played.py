@@ -18,7 +18,7 @@ from botocore.validate import ParamValidator
 Parameters = Mapping[str, Any]
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a mistake
+class Refused(Exception):  # noqa: N818 - an answer, not an error
     """What AWS answers instead, by its code."""
 
     def __init__(self, code: str, message: str = "played", status: int = 400) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kascade.programs.verify import counters, proof
+from kascade.programs.verify import counters, verification
 from tests.unit.programs.fakes import FakeReplica, FakeServer, FakeSystem
 
 
@@ -14,7 +14,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait as little as a fake needs."""
     monkeypatch.setattr(counters, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(counters, "_STEADY_SECONDS", 0.03)
-    for module in (counters, proof):
+    for module in (counters, verification):
         monkeypatch.setattr(module, "SETTLE_SECONDS", 0.2)
 
 

@@ -217,7 +217,7 @@ def test_other_bodies_are_refused(engine: Engine, text: bytes) -> None:
 
 
 def test_a_deep_body_is_answered_either_way(engine: Engine) -> None:
-    """What the parser takes, the writer may still refuse."""
+    """What the parser takes, the writer may still reject."""
     connection = Connection(engine, {**SALTED, LARGEST_BODY: "1000000"})
     for depth in (10, 400, 900, 2_000, 20_000):
         text = b'{"a":' * depth + b"1" + b"}" * depth

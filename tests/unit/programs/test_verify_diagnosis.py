@@ -73,7 +73,7 @@ def test_a_server_that_knows_one_of_two_gpus_is_named() -> None:
 
 
 SETTINGS = {
-    "lmcache-unreachable": replace(B, cache=None, problem="http://b does not answer: refused"),
+    "lmcache-unreachable": replace(B, cache=None, problem="http://b does not answer: rejected"),
     "lmcache-degraded": cache(engines=0),
     "version": cache(version="0.5.7"),
     "model-path": engine(root="/weights/model"),
@@ -142,7 +142,7 @@ COUNTERS = {
     "hung-read": replace(
         MISSED, read=None, failure="no answer within 120 s", fetched=Fetched(11, 11, 0, jobs=1)
     ),
-    "no-answer": replace(MISSED, read=None, failure="refused"),
+    "no-answer": replace(MISSED, read=None, failure="rejected"),
     "partly": replace(MISSED, external_hits=512, fetched=Fetched(11, 2, 2)),
     "other-tokens": replace(GOOD, read=replace(ANSWER, token_ids=(9, 9, 9))),
     "unknown": replace(MISSED, fetched=Fetched(11, 11, 11)),
@@ -191,7 +191,7 @@ def test_what_the_real_server_says_is_read() -> None:
         "non_cuda_context_meta": {"7": {"model_name": "/m", "world_size": 1, "block_size": 128}},
         "kascade_cache": {"registered_workers": 1, "expected_workers": 2},
     }
-    sealed = (
+    encrypted = (
         "SerdeConfig(type='aesgcm', kwargs={'master_key_path': '/k/key', 'aes_bits': 256, "
         "'max_workers': 2})"
     )
@@ -203,7 +203,7 @@ def test_what_the_real_server_says_is_read() -> None:
                     {
                         "base_path": "/cache",
                         "relative_tmp_dir": ".tmp-pod-a",
-                        "serde_config": sealed,
+                        "serde_config": encrypted,
                     }
                 ]
             }

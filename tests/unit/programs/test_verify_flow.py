@@ -14,8 +14,8 @@ from kascade.programs.verify.checks import verify
 from kascade.programs.verify.command import main
 from kascade.programs.verify.discover import replicas_of
 from kascade.programs.verify.facts import observe
-from kascade.programs.verify.proof import UnusableError, VerifyOptions
 from kascade.programs.verify.report import FAILED, OPEN, Report
+from kascade.programs.verify.verification import UnusableError, VerifyOptions
 from tests.unit.programs.fakes import FakeReplica, FakeServer, FakeSystem
 
 Start = Callable[..., FakeSystem]

@@ -1,4 +1,4 @@
-"""The proof of an engine that keeps tenants apart."""
+"""The verification of an engine that keeps tenants apart."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 from kascade.programs.verify.checks import verify
 from kascade.programs.verify.command import _parser, read_target
-from kascade.programs.verify.proof import UnusableError, VerifyOptions
 from kascade.programs.verify.report import FAILED, Report
 from kascade.programs.verify.target import Target
+from kascade.programs.verify.verification import UnusableError, VerifyOptions
 from tests.unit.programs.fakes import FakeSystem
 
 Start = Callable[..., FakeSystem]
 
-KNOWN = frozenset({"alice", "kascade-proof", "kascade-stranger"})
+KNOWN = frozenset({"alice", "kascade-verifier", "kascade-control"})
 
 
 def apart(system: FakeSystem, known: frozenset[str] | None = KNOWN) -> FakeSystem:
@@ -26,7 +26,10 @@ def apart(system: FakeSystem, known: frozenset[str] | None = KNOWN) -> FakeSyste
 
 
 def run(system: FakeSystem, **changes: str | None) -> Report:
-    asked: dict[str, str | None] = {"tenant": "kascade-proof", "stranger": "kascade-stranger"}
+    asked: dict[str, str | None] = {
+        "tenant": "kascade-verifier",
+        "control_tenant": "kascade-control",
+    }
     return verify(
         replace(system.target, **(asked | changes)),  # type: ignore[arg-type]
         VerifyOptions(seed=1, prompt_tokens=2000, ttft_ratio=None, store_seconds=0.3),
@@ -52,7 +55,7 @@ def test_an_engine_that_keeps_tenants_apart_passes(system: Start) -> None:
 
 
 def test_where_all_share_nothing_of_it_is_asked(system: Start) -> None:
-    report = run(system(), tenant=None, stranger=None)
+    report = run(system(), tenant=None, control_tenant=None)
     assert failed(report) == []
     assert [check.name for check in report.checks if "tenant" in check.name] == []
 
@@ -83,13 +86,13 @@ def test_a_cache_that_ignores_salts_is_found_out(system: Start) -> None:
     assert "tokens from a cache" in [check.measured for check in report.checks][-1]
 
 
-def test_an_engine_that_does_not_know_the_proof_says_so(system: Start) -> None:
+def test_an_engine_that_does_not_know_the_verification_says_so(system: Start) -> None:
     with pytest.raises(UnusableError, match="answered 403"):
         run(apart(system(), known=frozenset({"alice"})))
 
 
 def test_the_target_says_who_asks(system: Start) -> None:
-    target = replace(system().target, tenant="a", stranger="b")
+    target = replace(system().target, tenant="a", control_tenant="b")
     assert Target.from_json(target.to_json()) == target
     with pytest.raises(ValueError, match="tenant is 5 and has to be a text"):
         Target.from_json(target.to_json().replace('"a"', "5"))
@@ -105,8 +108,8 @@ def test_the_arguments_say_who_asks() -> None:
             "--engine-port=1",
             "--lmcache-port=2",
             "--tenant=a",
-            "--stranger=b",
+            "--control-tenant=b",
         ]
     )
     target = read_target(arguments)
-    assert (target.tenant, target.stranger) == ("a", "b")
+    assert (target.tenant, target.control_tenant) == ("a", "b")

@@ -1,4 +1,4 @@
-"""Every mistake has its code and place, and all their sentences stand in one reviewed file."""
+"""Every error has its code and place, and all their sentences stand in one reviewed file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

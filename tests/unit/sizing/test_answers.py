@@ -58,15 +58,15 @@ def test_a_limit_of_ones_own_is_taken_and_what_it_cuts_is_said(tmp_path: Path) -
     assert warnings(wide, "longest_request_seconds") == []
 
 
-def test_doors_outwait_their_router_and_bound_pauses(tmp_path: Path) -> None:
+def test_gateways_outwait_their_router_and_bound_pauses(tmp_path: Path) -> None:
     plan = planned(
         tmp_path,
         model={"tenancy": {"kind": "salted", "tenants": ["alice"]}},
         router={"request_timeout_seconds": 120},
     )
-    (door,), (router,) = plan.doors, plan.routers
-    assert door.request_timeout_seconds > router.request_timeout_seconds
-    assert door.silence_seconds == 120
+    (gateway,), (router,) = plan.tenant_gateways, plan.routers
+    assert gateway.request_timeout_seconds > router.request_timeout_seconds
+    assert gateway.silence_seconds == 120
 
 
 @pytest.mark.parametrize(

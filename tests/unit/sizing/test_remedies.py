@@ -69,7 +69,7 @@ CASES |= {
 
 @pytest.mark.parametrize("case", sorted(CASES))
 def test_what_is_advised_cures(case: str, tmp_path: Path) -> None:
-    """Every sentence of the case, whether it refuses or warns."""
+    """Every sentence of the case, whether it rejects or warns."""
     config = CASES[case]
     for problem in said_of(config, tmp_path):
         _, *advice = ADVICE.split(problem.message)

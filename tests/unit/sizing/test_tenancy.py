@@ -10,7 +10,7 @@ import pytest
 from kascade import ServingPlan, plan_file
 from kascade.catalog.kubernetes import KEY_SECRET
 from kascade.plan import EnginePlan, L2Plan, ManagedL2Plan
-from kascade.sizing.tenancy import PROOF_TENANT, STRANGER, TENANT_HEADER, shared_places
+from kascade.sizing.tenancy import CONTROL_TENANT, TENANT_HEADER, VERIFY_TENANT, shared_places
 
 FOLDER = Path(__file__).parents[3] / "config"
 CONFIGS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -45,7 +45,9 @@ def test_an_isolated_tenant_has_engines_of_its_own(plan: ServingPlan) -> None:
     assert carol.replicas == dave.replicas == 2
     assert carol.served_name == dave.served_name == "Qwen/Qwen2.5-7B-Instruct"
     assert [router.engine for router in plan.routers] == [engine.name for engine in plan.engines]
-    assert [proof.engine for proof in plan.verifications] == [e.name for e in plan.engines]
+    assert [verification.engine for verification in plan.verifications] == [
+        e.name for e in plan.engines
+    ]
     assert {row.model for row in plan.tiers} == {engine.name for engine in plan.engines}
 
 
@@ -60,20 +62,22 @@ def test_each_isolated_tenant_has_a_key_and_the_others_share_one(plan: ServingPl
 def test_salts(plan: ServingPlan) -> None:
     salted, carol, _ = (engine.tenancy for engine in plan.engines)
     assert salted is not None
-    assert salted.salts == ("alice", "bob", PROOF_TENANT, STRANGER)
+    assert salted.salts == ("alice", "bob", VERIFY_TENANT, CONTROL_TENANT)
     assert salted.header == TENANT_HEADER
     assert carol is not None
     assert carol.salts == ("carol",)
     assert carol.header is None
 
 
-def test_the_proof_asks_as_a_tenant_that_has_no_door(plan: ServingPlan) -> None:
-    doors = {door.tenant for door in plan.doors}
-    assert doors == {"alice", "bob"}
+def test_the_proof_asks_as_a_tenant_that_has_no_gateway(plan: ServingPlan) -> None:
+    tenant_gateways = {gateway.tenant for gateway in plan.tenant_gateways}
+    assert tenant_gateways == {"alice", "bob"}
     salted, *isolated = plan.verifications
-    assert {salted.tenant, salted.stranger} == {PROOF_TENANT, STRANGER}
-    assert not {salted.tenant, salted.stranger} & doors
-    assert [(proof.tenant, proof.stranger) for proof in isolated] == [(None, None)] * 2
+    assert {salted.tenant, salted.control_tenant} == {VERIFY_TENANT, CONTROL_TENANT}
+    assert not {salted.tenant, salted.control_tenant} & tenant_gateways
+    assert [(verification.tenant, verification.control_tenant) for verification in isolated] == [
+        (None, None)
+    ] * 2
 
 
 def test_clients_are_admitted_by_tenant(plan: ServingPlan) -> None:
@@ -82,17 +86,17 @@ def test_clients_are_admitted_by_tenant(plan: ServingPlan) -> None:
         "tenant.kascade.dev/carol",
         "tenant.kascade.dev/dave",
     ]
-    assert [door.client_label for door in plan.doors] == [
+    assert [gateway.client_label for gateway in plan.tenant_gateways] == [
         "tenant.kascade.dev/alice",
         "tenant.kascade.dev/bob",
     ]
 
 
-def test_a_door_outwaits_its_router(plan: ServingPlan) -> None:
-    for door in plan.doors:
-        (router,) = (r for r in plan.routers if r.name == door.router)
-        assert door.request_timeout_seconds > router.request_timeout_seconds
-        assert door.max_payload_mib == router.max_payload_mib
+def test_a_gateway_outwaits_its_router(plan: ServingPlan) -> None:
+    for gateway in plan.tenant_gateways:
+        (router,) = (r for r in plan.routers if r.name == gateway.router)
+        assert gateway.request_timeout_seconds > router.request_timeout_seconds
+        assert gateway.max_payload_mib == router.max_payload_mib
         assert router.tenancy is not None
         assert router.tenancy.largest_body_mib > router.max_payload_mib
 
@@ -125,6 +129,6 @@ def test_a_shared_model_may_not_have_an_isolated_tenants_key(plan: ServingPlan) 
 
 def test_without_tenants_nothing_changes() -> None:
     plan = plan_file(FOLDER / "default.yaml")
-    assert plan.doors == ()
+    assert plan.tenant_gateways == ()
     assert [engine.tenancy for engine in plan.engines] == [None]
     assert [router.client_label for router in plan.routers] == ["kascade.dev/client"]

@@ -94,7 +94,7 @@ def test_a_latent_cache_is_stored_once(tmp_path: Path) -> None:
     plan, in_clear = (
         plan_of(
             tmp_path,
-            cache={"l2": {"kind": "curvine", "integrity": integrity}},
+            cache={"l2": {"kind": "curvine", "encryption": encryption}},
             instance_groups=[{"name": "gpu", "instance_type": "ml.p5en.48xlarge", "count": 1}],
             models=[
                 {
@@ -105,7 +105,7 @@ def test_a_latent_cache_is_stored_once(tmp_path: Path) -> None:
                 }
             ],
         )
-        for integrity in ("aesgcm", "none")
+        for encryption in ("aesgcm", "none")
     )
     # With eight times the bytes it never paid; now it does, where nothing has to be opened.
     assert in_clear.engines[0].figures.break_even_tokens is not None

@@ -112,7 +112,7 @@ class LifecycleScript(Construct):
     The bucket's name begins with ``sagemaker-`` because HyperPod's managed instance policy
     reaches no other, and other policies of AWS for SageMaker let their roles write to every such
     bucket (AmazonSageMakerFeatureStoreAccess, AmazonSageMakerFullAccess). What lies here runs as
-    root on GPU nodes, so the bucket's own policy refuses writing and deleting to all but the role
+    root on GPU nodes, so the bucket's own policy rejects writing and deleting to all but the role
     that uploads. Who may change that policy is not restricted: that is CloudFormation's role, whose
     name nobody knows here, and no such managed policy grants it.
 

@@ -31,9 +31,9 @@ class L1Config(Block):
     )
 
 
-Integrity = Literal["aesgcm", "none"]
+Encryption = Literal["aesgcm", "none"]
 
-_INTEGRITY = (
+_ENCRYPTION = (
     "aesgcm encrypts and authenticates every block, so that a damaged file becomes "
     "a recompute; with none it was measured to become a wrong answer."
 )
@@ -89,7 +89,7 @@ class CurvineConfig(Block):
         "off it alone bounds the files that restarted replicas leave behind, and the pool must "
         "hold this many hours of new blocks.",
     )
-    integrity: Integrity = Field(default="aesgcm", description=_INTEGRITY)
+    encryption: Encryption = Field(default="aesgcm", description=_ENCRYPTION)
     janitor: JanitorConfig = Field(
         default=JanitorConfig(), description="What bounds each model's directory."
     )
@@ -99,7 +99,7 @@ class ManagedConfig(Block):
     """L2 in HyperPod's managed tiered storage: a share of every node's RAM, which AWS runs."""
 
     kind: Literal["managed"] = "managed"
-    integrity: Integrity = Field(default="aesgcm", description=_INTEGRITY)
+    encryption: Encryption = Field(default="aesgcm", description=_ENCRYPTION)
 
 
 class DirectoryConfig(Block):
@@ -133,7 +133,7 @@ class DirectoryConfig(Block):
         description="What the file system delivers to one node. Without it the plan counts with "
         "the network alone.",
     )
-    integrity: Integrity = Field(default="aesgcm", description=_INTEGRITY)
+    encryption: Encryption = Field(default="aesgcm", description=_ENCRYPTION)
     janitor: JanitorConfig = Field(
         default=JanitorConfig(), description="What bounds each model's directory."
     )

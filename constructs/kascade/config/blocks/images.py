@@ -16,8 +16,8 @@ class ImagesConfig(Block):
     curvine_csi: ImageReference | None = Field(default=None, description="Curvine CSI driver.")
     csi_provisioner: ImageReference | None = Field(default=None, description="CSI sidecar.")
     csi_registrar: ImageReference | None = Field(default=None, description="CSI sidecar.")
-    door: ImageReference | None = Field(
-        default=None, description="nginx, for the doors of salted tenants."
+    tenant_gateway: ImageReference | None = Field(
+        default=None, description="nginx, for the tenant gateways of salted tenants."
     )
     jobs: ImageReference | None = Field(
         default=None, description="Python, for the Job that makes the cache key."

@@ -87,7 +87,7 @@ class SharedTenancyConfig(Block):
 
 
 class SaltedTenancyConfig(Block):
-    """Tenants share the engines and no cached block; each has a door of its own."""
+    """Tenants share the engines and no cached block; each has a tenant gateway of its own."""
 
     kind: Literal["salted"] = "salted"
     tenants: tuple[TenantName, ...] = _TENANTS

@@ -65,7 +65,7 @@ class WrongValueError(ValueError):
     """A value that is not of its kind.
 
     Attributes:
-        code: The mistake's stable name, as in :class:`kascade.errors.Problem`.
+        code: The error's stable name, as in :class:`kascade.errors.Problem`.
     """
 
     def __init__(self, code: str, message: str) -> None:

@@ -455,7 +455,7 @@ class Deployer:
 
 
 def _patiently(call: Callable[[], T], deadline: Deadline) -> T:
-    """Repeat a call that is refused: rights granted seconds ago take a while to be known."""
+    """Repeat a call that is rejected: rights granted seconds ago take a while to be known."""
     attempt = 0
     while True:
         try:

@@ -44,7 +44,7 @@ if ! mkdir -p "$1/$3"; then
 fi
 """
 """Arguments: the mount in this container, the same on the node, the directory of the blocks below
-it. That is made here, after the proof and at every start of the pod, since a reboot may have
+it. That is made here, after the verification and at every start of the pod, since a reboot may have
 emptied the instance storage. This container is root without root's rights; where they would be
 needed, the kubelet makes the worker's ``subPath``, and other users of the node may read it. Nothing
 but the shell's own commands and ``mkdir``, for the image is Curvine's."""

@@ -28,7 +28,7 @@ takes its time must not leave the pool without directories for good."""
 # mount may make the parents once more in between, so all is looked at until nothing expires.
 #
 # Mode 0777, because the claim is the boundary, not the mode: who mounts it may write, and a
-# directory of root with 0755 would silently shut out an engine image with another user. A refused
+# directory of root with 0755 would silently shut out an engine image with another user. A rejected
 # chmod is no reason to stay without a cache.
 _SCRIPT: Final = """\
 cli=$1; conf=$2; marker=$3; shift 3

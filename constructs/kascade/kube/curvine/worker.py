@@ -122,9 +122,9 @@ class CurvineWorkers(Construct):
             "tolerations": [*tolerations(taint_keys), UNHEALTHY_NODE],
             "initContainers": [
                 {
-                    "name": "prove-nvme",
+                    "name": "check-nvme",
                     "image": plan.image,
-                    "command": ["/bin/sh", "-c", PROVE_INSTANCE_STORE, "prove-nvme"],
+                    "command": ["/bin/sh", "-c", PROVE_INSTANCE_STORE, "check-nvme"],
                     "args": [_NVME, plan.nvme_mount, self._directory],
                     "resources": HELPER_RESOURCES,
                     "securityContext": {**NO_PRIVILEGES, "readOnlyRootFilesystem": True},

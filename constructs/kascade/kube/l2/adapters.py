@@ -1,6 +1,6 @@
 """LMCache's L2 adapters as types: what is not declared here cannot be written.
 
-LMCache refuses no unknown key of an adapter's JSON, so a misspelt one would simply have no effect;
+LMCache rejects no unknown key of an adapter's JSON, so a misspelt one would simply have no effect;
 and it accepts values that lose data. Names and types are those of lmcache 0.5.6,
 ``lmcache/v1/distributed/l2_adapters`` and ``serde/aesgcm.py``; the rules beyond them are ours, each
 with its reason.
@@ -56,7 +56,7 @@ class Eviction(_Part):
 
 
 class AesGcm(_Part):
-    """Blocks are sealed: plain ones have no checksum, so a damaged one is a wrong answer."""
+    """Blocks are encrypted: plain ones have no checksum, so a damaged one is a wrong answer."""
 
     type: Literal["aesgcm"] = "aesgcm"
     master_key_path: AbsolutePath
@@ -81,7 +81,7 @@ class FsNativeAdapter(_Part):
 
 
 class HyperPodAdapter(_Part):
-    """HyperPod's tiered storage. Its daemon owns eviction: LMCache refuses a block for it."""
+    """HyperPod's tiered storage. Its daemon owns eviction: LMCache rejects a block for it."""
 
     type: Literal["sagemaker-hyperpod"] = "sagemaker-hyperpod"
     url: Annotated[str, Field(pattern=r"^sagemaker-hyperpod://\$\(NODE_IP\):[0-9]{2,5}$")]

@@ -124,7 +124,7 @@ def _managed(engine: EnginePlan, l2: ManagedL2Plan, network: NetworkPlan) -> Att
     # Read-only: blocks are written through the daemon's port. The directory and not the file alone,
     # although that shows the server what else is in the host's shared memory: a container keeps the
     # file that it was started with, and when the daemon makes it anew LMCache would find other
-    # blocks at the new places. They were measured to come through aesgcm, which seals each block
+    # blocks at the new places. They were measured to come through aesgcm, which encrypts each block
     # but not its name, as wrong answers.
     mount: Fields = {"name": CACHE_VOLUME, "mountPath": l2.mount_path, "readOnly": True}
     volume: Fields = {

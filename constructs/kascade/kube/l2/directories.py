@@ -17,7 +17,7 @@ _CLAIM_MOUNT: Final = "/mnt/claim"
 _BACKOFF_LIMIT: Final = 50
 """Hours of attempts, see the bootstrap Job of Curvine."""
 
-# Mode 0777, because the claim is the boundary, not the mode, as on Curvine. A refused chmod, which
+# Mode 0777, because the claim is the boundary, not the mode, as on Curvine. A rejected chmod, which
 # an access point with an owner of its own may give, is no reason to stay without a cache.
 _SCRIPT: Final = """\
 import os, sys
@@ -93,7 +93,7 @@ def _pod(plan: DirectoriesPlan, image: str) -> Fields:
         "affinity": ON_SYSTEM_NODES,
         "initContainers": [
             {
-                "name": "prove-claim",
+                "name": "check-claim",
                 **common,
                 "command": ["python3", "-c", PROVE_DIRECTORY],
                 "args": [_CLAIM_MOUNT, plan.file_system or "", "", "0"],

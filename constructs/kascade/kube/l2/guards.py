@@ -116,7 +116,7 @@ def guard_container(image: str, program: str, args: list[str], *mounts: Fields) 
         mounts: What it looks at.
     """
     return {
-        "name": "prove-cache",
+        "name": "check-cache-mount",
         "image": image,
         "command": ["python3", "-c", program],
         "args": args,

@@ -88,7 +88,7 @@ class CoreHealth:
 
 
 async def _ask(client: Any) -> None:
-    """Wait for any word of the core; a refusal is one, and a dead core is for vLLM to report."""
+    """Wait for any word of the core; a rejection is one, and a dead core is for vLLM to report."""
     try:
         await client.is_paused()
     except Exception:

@@ -1,4 +1,4 @@
-"""The proof, before anything is deleted, that the directory is the shared one."""
+"""The verification, before anything is deleted, that the directory is the shared one."""
 
 from __future__ import annotations
 

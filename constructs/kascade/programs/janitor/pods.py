@@ -33,7 +33,7 @@ def living_pods(settings: JanitorSettings) -> frozenset[str]:
     """Return the names of the pods that may have a directory of their own.
 
     Raises:
-        UnknownPodsError: The API server cannot be reached, refuses, or knows no such pod at all:
+        UnknownPodsError: The API server cannot be reached, rejects, or knows no such pod at all:
             then the labels are more likely wrong than every engine gone, and what dead pods left
             in their directories can wait.
     """

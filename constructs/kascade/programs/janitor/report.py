@@ -39,7 +39,7 @@ class Report:
         short: Files that are not whole and are still there, with their times of writing.
         whole: Size of a whole object of each kind.
         peak_rss_kib: Most memory of the round's process.
-        refused: Why nothing was done at all.
+        rejected: Why nothing was done at all.
         done: Whether the round came to its end.
     """
 

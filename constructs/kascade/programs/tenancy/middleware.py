@@ -33,7 +33,7 @@ class RefusedError(Exception):
 
 
 class TenantSalt:
-    """Refuses who has no tenant, and writes the tenant's salt over whatever the client sent.
+    """Rejects who has no tenant, and writes the tenant's salt over whatever the client sent.
 
     vLLM adds `--middleware` last, so it stands before all of vLLM's own, and nothing behind it sees
     a body without the right salt. Only the layer that counts requests stands before it, which reads
@@ -57,7 +57,7 @@ class TenantSalt:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] != "http":
-            # A WebSocket is refused by closing it before it is accepted.
+            # A WebSocket is rejected by closing it before it is accepted.
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
         elif (scope["method"], scope["path"]) in OPEN:
             await self._app(scope, receive, send)
@@ -98,7 +98,7 @@ class TenantSalt:
         named = [value for name, value in headers if name.lower() == header]
         tenant = named[0].decode("latin-1") if len(named) == 1 else ""
         if tenant not in self._settings.tenants:
-            msg = "no known tenant; ask through the door of one"
+            msg = "no known tenant; ask through the tenant gateway of one"
             raise RefusedError(403, msg)
         return tenant
 

@@ -55,7 +55,7 @@ def of(facts: Facts, show: Callable[[CacheFacts], str]) -> str:
 
 
 def key(facts: Facts, text: str) -> str:
-    """Add how a replica seals its blocks, and where its key is."""
+    """Add how a replica encrypts its blocks, and where its key is."""
     if facts.cache is None or facts.cache.serde == NO_SERDE:
         return text
     return f"{text}; {facts.cache.serde} with the key in {facts.cache.key_path}"

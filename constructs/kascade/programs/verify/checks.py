@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from .client import UnreachableError, get_text
+from .control_tenant import judge_control_tenant
 from .counters import await_stored, engine_page, settled_pages
 from .diagnosis import diagnose
 from .facts import Facts
 from .metrics import parse
 from .prompt import whole_chunks
-from .proof import Proof, VerifyOptions
 from .reading import EXTERNAL_HITS, LOCAL_HITS, PROMPT_TOKENS, Look, Reading, Seen, delta
 from .report import FAILED, OK, OPEN, Check, Diagnosis, Report
-from .strangers import judge_strangers
 from .target import Target
+from .verification import Verification, VerifyOptions
 
 STAYING: Final = frozenset({"cache_aware"})
 """Policies of vllm-router that send a prompt where it was before. ``consistent_hash`` does so by a
@@ -44,27 +44,27 @@ def verify(
         say: Tells a waiting person what happens.
 
     Raises:
-        UnusableError: The proof cannot begin.
+        UnusableError: The verification cannot begin.
     """
-    proof = Proof(target, settings, look=look, say=say)
-    proof.warm_up()
-    checks = [_caches(tuple(proof.facts.values()))]
+    verification = Verification(target, settings, look=look, say=say)
+    verification.warm_up()
+    checks = [_caches(tuple(verification.facts.values()))]
     diagnoses = []
     ring = target.replicas
     for writer, reader in zip(ring, ring[1:] + ring[:1], strict=True):
-        reading = proof.read_what_was_written(writer, reader)
+        reading = verification.read_what_was_written(writer, reader)
         checks += judge(reading, settings)
         causes = diagnose(reading)
         if causes:
             diagnoses.append(Diagnosis(writer=writer.name, reader=reader.name, causes=causes))
     if target.router_url is not None:
-        checks += _router(proof, target.router_url)
-    if target.stranger is not None:
-        checks += judge_strangers(proof, target.stranger)
+        checks += _router(verification, target.router_url)
+    if target.control_tenant is not None:
+        checks += judge_control_tenant(verification, target.control_tenant)
     return Report(
         engine=target.engine,
         seed=settings.seed,
-        prompt_tokens=proof.prompt_tokens,
+        prompt_tokens=verification.prompt_tokens,
         checks=tuple(checks),
         diagnoses=tuple(diagnoses),
     )
@@ -157,25 +157,31 @@ class _Landing:
     tokens: int
 
 
-def _router(proof: Proof, url: str) -> Iterator[Check]:
+def _router(verification: Verification, url: str) -> Iterator[Check]:
     """Send one prompt through the router twice."""
-    policy = proof.settings.router_policy
+    policy = verification.settings.router_policy
     name = f"router ({policy})" if policy else "router"
     try:
-        prompt = proof.fresh_prompt()
-        first = _land(proof, url, prompt)
-        for replica in proof.target.replicas:
+        prompt = verification.fresh_prompt()
+        first = _land(verification, url, prompt)
+        for replica in verification.target.replicas:
             if replica.name == first.replica:
                 # LMCache stores after the answer; only then may another replica be expected to
                 # find it.
-                await_stored(replica, None, 0, seconds=proof.settings.store_seconds, say=proof.say)
-        second = _land(proof, url, prompt)
+                await_stored(
+                    replica,
+                    None,
+                    0,
+                    seconds=verification.settings.store_seconds,
+                    say=verification.say,
+                )
+        second = _land(verification, url, prompt)
     except UnreachableError as error:
         yield Check(name=f"{name}: answer", measured=str(error), wanted="two", verdict=FAILED)
         return
-    if policy in RENDERING and proof.target.router_metrics_url is not None:
-        yield _known(proof, url, name, proof.target.router_metrics_url)
-    chunk = proof.target.chunk_size
+    if policy in RENDERING and verification.target.router_metrics_url is not None:
+        yield _known(verification, url, name, verification.target.router_metrics_url)
+    chunk = verification.target.chunk_size
     wanted = whole_chunks(second.tokens, chunk) * chunk
     staying = policy in STAYING
     yield Check(
@@ -192,7 +198,7 @@ def _router(proof: Proof, url: str) -> Iterator[Check]:
     )
 
 
-def _known(proof: Proof, url: str, name: str, metrics_url: str) -> Check:
+def _known(verification: Verification, url: str, name: str, metrics_url: str) -> Check:
     """Judge whether the router learns the tokens of a chat.
 
     Where it does not, it sends every prompt to the least loaded replica, and a quiet system's is
@@ -201,8 +207,8 @@ def _known(proof: Proof, url: str, name: str, metrics_url: str) -> Check:
     title, wanted = f"{name}: it knows a chat's tokens", "missing_tokens 0"
     try:
         before = _unknown(metrics_url)
-        proof.say("sending a chat through the router")
-        proof.chat(url)
+        verification.say("sending a chat through the router")
+        verification.chat(url)
         missing = _unknown(metrics_url) - before
     except UnreachableError as error:
         return Check(name=title, measured=str(error), wanted=wanted, verdict=FAILED)
@@ -216,12 +222,12 @@ def _unknown(metrics_url: str) -> float:
     return parse(get_text(metrics_url)).total(UNKNOWN_PREFIXES, outcome="missing_tokens")
 
 
-def _land(proof: Proof, url: str, prompt: str) -> _Landing:
+def _land(verification: Verification, url: str, prompt: str) -> _Landing:
     """Send a prompt through the router, and find the replica whose counters moved by it."""
-    replicas = proof.target.replicas
+    replicas = verification.target.replicas
     before = {replica.name: engine_page(replica) for replica in replicas}
-    proof.say("sending a prompt through the router")
-    answer = proof.ask(url, prompt)
+    verification.say("sending a prompt through the router")
+    answer = verification.ask(url, prompt)
     pages = settled_pages(replicas, before, answer.prompt_tokens)
     name = max(pages, key=lambda each: delta(before[each], pages[each], PROMPT_TOKENS))
     cached = sum(delta(before[name], pages[name], which) for which in (LOCAL_HITS, EXTERNAL_HITS))

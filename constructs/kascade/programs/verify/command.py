@@ -14,10 +14,10 @@ from .checks import verify
 from .client import UnreachableError
 from .directory import look_below
 from .discover import replicas_of
-from .proof import FEWEST_REPLICAS, UnusableError, VerifyOptions
 from .reading import Look
 from .report import EXIT_UNUSABLE
 from .target import Target
+from .verification import FEWEST_REPLICAS, UnusableError, VerifyOptions
 
 EXIT_INTERRUPTED: Final = 130
 """128 and the number of SIGINT, as shells write it."""
@@ -55,7 +55,7 @@ def show(target: Target, chosen: VerifyOptions, *, look: Look | None) -> int:
         look: Lists L2 as a replica sees it; the target's own directory is listed without it.
 
     Raises:
-        UnusableError: The proof cannot begin, or a server went away meanwhile.
+        UnusableError: The verification cannot begin, or a server went away meanwhile.
     """
     if look is None and target.cache_directory is not None:
         look = look_below(target.cache_directory)
@@ -155,8 +155,8 @@ def read_target_file(path: Path) -> Target:
     if len(target.replicas) < FEWEST_REPLICAS:
         names = ", ".join(replica.name for replica in target.replicas) or "none"
         msg = (
-            f"{path} names {len(target.replicas)} replicas ({names}) and a proof needs two, one "
-            "that computes and one that reads; add another one to its replicas"
+            f"{path} names {len(target.replicas)} replicas ({names}) and a verification needs two, "
+            "one that computes and one that reads; add another one to its replicas"
         )
         raise UnusableError(msg)
     return target
@@ -198,7 +198,7 @@ def read_target(arguments: argparse.Namespace) -> Target:
         router_url=arguments.router_url,
         router_metrics_url=arguments.router_metrics_url,
         tenant=arguments.tenant,
-        stranger=arguments.stranger,
+        control_tenant=arguments.control_tenant,
     )
 
 
@@ -217,7 +217,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--router-url", metavar="URL", help="the router's API, without a path")
     parser.add_argument("--router-metrics-url", metavar="URL", help="its metrics, with their path")
     parser.add_argument("--tenant", help="whose requests these are, where tenants are kept apart")
-    parser.add_argument("--stranger", help="another tenant, which must find nothing of them")
+    parser.add_argument("--control-tenant", help="another tenant, which must find nothing of them")
     parser.add_argument("--router-policy", help="the router's own word for its policy")
     add_settings(parser)
     return parser

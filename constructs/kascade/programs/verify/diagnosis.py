@@ -103,18 +103,18 @@ def _not_readable(reading: Reading) -> Iterator[Cause]:
     fetched = reading.fetched
     if fetched is None or reading.hit or fetched.loaded >= fetched.begun:
         return
-    sealed = reading.reader.cache is not None and reading.reader.cache.serde != NO_SERDE
+    encrypted = reading.reader.cache is not None and reading.reader.cache.serde != NO_SERDE
     yield Cause(
-        kind="key-differs" if sealed else "not-readable",
+        kind="key-differs" if encrypted else "not-readable",
         what="the reader found the files but could not open them: its key is another one, or the "
         "files are damaged"
-        if sealed
+        if encrypted
         else "the reader found the files but could not load them: they are short or damaged",
         writer=key(reading.writer, arrived(reading)),
         reader=key(reading.reader, f"{fetched.loaded} of {fetched.begun} chunks loaded"),
         change="mount the same key Secret in every pod and restart those that started with "
         "another one; the file is used byte by byte, a newline at its end included"
-        if sealed
+        if encrypted
         else "delete the directory's files; without a serde LMCache checks nothing but the length",
     )
 
@@ -154,7 +154,7 @@ def _other_tokens(reading: Reading) -> Iterator[Cause]:
             reader=f"token ids {list(reading.read.token_ids)}",
             change="compare revision, --dtype, --quantization and --seed of the replicas, none of "
             "which is part of a key; if they agree, the files are damaged: delete them, and turn "
-            "sealing on, which notices it",
+            "encryption on, which notices it",
         )
 
 

@@ -49,7 +49,7 @@ class CacheFacts:
         adapter: Type of the first L2 adapter, or an empty text where there is none.
         base_path: Directory of L2.
         tmp_dir: Its own directory for unfinished files, below the base path.
-        serde: How blocks are sealed, such as ``aesgcm/256``, or ``none``.
+        serde: How blocks are encrypted, such as ``aesgcm/256``, or ``none``.
         key_path: File with the key, or an empty text.
         world_size: Ranks of the registered engine, or 0 where none is.
     """

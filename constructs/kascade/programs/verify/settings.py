@@ -164,7 +164,7 @@ def _directories(reading: Reading) -> Iterator[Cause]:
     )
 
 
-def _sealing(reading: Reading) -> Iterator[Cause]:
+def _encryption(reading: Reading) -> Iterator[Cause]:
     yield from differing(
         reading,
         lambda facts: of(facts, lambda cache: cache.serde),
@@ -183,5 +183,5 @@ SETTINGS: Final[tuple[Rule, ...]] = (
     _chunks,
     _hashes,
     _directories,
-    _sealing,
+    _encryption,
 )

@@ -12,7 +12,7 @@ from .client import split_server
 
 _NEEDED: Final = ("engine", "model", "chunk_size", "replicas")
 _URLS: Final = ("router_url", "router_metrics_url")
-_OPTIONAL: Final = (*_URLS, "cache_directory", "tenant", "stranger")
+_OPTIONAL: Final = (*_URLS, "cache_directory", "tenant", "control_tenant")
 _OF_A_REPLICA: Final = ("name", "engine_url", "lmcache_url")
 _SHOWN: Final = 80
 
@@ -45,7 +45,7 @@ class Target:
         router_metrics_url: Where the router's metrics are, or None where they are out of reach.
         cache_directory: L2 as this program can list it, or None where it cannot.
         tenant: As whom requests are sent, where the engine keeps tenants apart.
-        stranger: Another tenant, which must find nothing of what the first one stored.
+        control_tenant: Another tenant, which must find nothing of what the first one stored.
     """
 
     engine: str
@@ -56,7 +56,7 @@ class Target:
     router_metrics_url: str | None = None
     cache_directory: str | None = None
     tenant: str | None = None
-    stranger: str | None = None
+    control_tenant: str | None = None
 
     def to_json(self) -> str:
         """Write it so that ``from_json`` reads it back.
@@ -72,7 +72,7 @@ class Target:
         """Read what ``to_json`` wrote.
 
         Raises:
-            ValueError: The text is no such description; the message names every mistake.
+            ValueError: The text is no such description; the message names every error.
         """
         try:
             fields = json.loads(text)

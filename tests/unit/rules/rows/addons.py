@@ -1,4 +1,4 @@
-"""Mistakes about HyperPod's add-ons and Karpenter."""
+"""Errors about HyperPod's add-ons and Karpenter."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def system(**settings: object) -> Edit:
 
 
 def crowded(config: dict[str, Any]) -> None:
-    """A model of the operator's beside one with so many doors that pod slots run out first."""
+    """A model of the operator's beside one with so many gateways that pod slots run out first."""
     config["instance_groups"][0]["count"] = 4
     config["cache"] = {"l2": {"kind": "none"}}
     config["models"] = [

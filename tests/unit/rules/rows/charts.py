@@ -1,4 +1,4 @@
-"""Mistakes about AWS's own chart of HyperPod's dependencies."""
+"""Errors about AWS's own chart of HyperPod's dependencies."""
 
 import shutil
 from collections.abc import Callable

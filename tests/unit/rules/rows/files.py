@@ -53,7 +53,7 @@ MISTAKES: dict[str, Row] = {
         "tenant-name-too-long",
     ),
     "tenant of Kascade's own": (
-        tenancy("salted", "kascade-proof"),
+        tenancy("salted", "kascade-verifier"),
         "models[0].tenancy.tenants[0]",
         "reserved-tenant",
     ),
@@ -74,7 +74,7 @@ MISTAKES: dict[str, Row] = {
         "models[1].name",
         "same-object-name",
     ),
-    "two tenants whose doors would have one name": (
+    "two tenants whose tenant gateways would have one name": (
         both(
             lambda c: c["models"].append(
                 {
@@ -95,7 +95,7 @@ MISTAKES: dict[str, Row] = {
         "instance_groups[0].count",
         "gpus-of-a-group",
     ),
-    "system nodes too small for the doors": (
+    "system nodes too small for the tenant gateways": (
         both(
             model(tenancy={"kind": "salted", "tenants": [f"t{i}" for i in range(20)]}),
             lambda c: c["models"].append(
@@ -471,15 +471,15 @@ MISTAKES: dict[str, Row] = {
         "kubernetes.kyverno",
         "unread",
     ),
-    "tenants whose blocks lie unsealed in a host's memory": (
+    "tenants whose blocks lie unencrypted in a host's memory": (
         both(
             top(
-                cache={"l2": {"kind": "managed", "integrity": "none"}},
+                cache={"l2": {"kind": "managed", "encryption": "none"}},
                 hyperpod={"tiered_storage_percentage": 30},
             ),
             model(tenancy={"kind": "salted", "tenants": ["alice"]}),
         ),
-        "cache.l2.integrity",
+        "cache.l2.encryption",
         "tenants-unencrypted",
     ),
     "file system that nobody knows": (

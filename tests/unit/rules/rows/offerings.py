@@ -1,4 +1,4 @@
-"""Mistakes about an account's own list of which zone offers which type."""
+"""Errors about an account's own list of which zone offers which type."""
 
 import json
 import os

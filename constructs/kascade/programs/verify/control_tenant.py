@@ -7,35 +7,35 @@ from typing import Final
 
 from .client import UnreachableError
 from .counters import await_stored, engine_page, settled_pages
-from .proof import Proof
 from .reading import EXTERNAL_HITS, LOCAL_HITS, PROMPT_TOKENS, delta
 from .report import FAILED, OK, Check
 from .target import Replica
+from .verification import Verification
 
 _FORBIDDEN: Final = 403
 _ATTEMPTS: Final = 3
 """Requests of others move the counters too, and may hit."""
 
 
-def judge_strangers(proof: Proof, stranger: str) -> Iterator[Check]:
+def judge_control_tenant(verification: Verification, control_tenant: str) -> Iterator[Check]:
     """Judge the engine.
 
     Args:
-        proof: The run.
-        stranger: A tenant other than the one that the proof asks as.
+        verification: The run.
+        control_tenant: A tenant other than the one that the verification asks as.
     """
-    first, second, *_ = proof.target.replicas
-    for replica in proof.target.replicas:
-        yield _nobody(proof, replica)
+    first, second, *_ = verification.target.replicas
+    for replica in verification.target.replicas:
+        yield _nobody(verification, replica)
     # Where it was computed lies most: in L0, L1 and L2. Elsewhere it can come from L2 alone.
     for reader in (first, second):
-        yield _nothing(proof, stranger, first, reader)
+        yield _nothing(verification, control_tenant, first, reader)
 
 
-def _nobody(proof: Proof, replica: Replica) -> Check:
-    """A request of no tenant is refused."""
+def _nobody(verification: Verification, replica: Replica) -> Check:
+    """A request of no tenant is rejected."""
     try:
-        proof.ask_as(None, replica.engine_url, "nobody's")
+        verification.ask_as(None, replica.engine_url, "nobody's")
         measured = "an answer"
     except UnreachableError as error:
         measured = str(error.status) if error.status is not None else str(error)
@@ -47,18 +47,22 @@ def _nobody(proof: Proof, replica: Replica) -> Check:
     )
 
 
-def _nothing(proof: Proof, stranger: str, writer: Replica, reader: Replica) -> Check:
+def _nothing(
+    verification: Verification, control_tenant: str, writer: Replica, reader: Replica
+) -> Check:
     """Of a prompt that one tenant stored, another one finds nothing."""
     name = f"{writer.name} > {reader.name}: another tenant"
     hits, others = 0, False
     try:
         for _ in range(_ATTEMPTS):
-            prompt = proof.fresh_prompt()
-            proof.ask(writer.engine_url, prompt)
-            await_stored(writer, None, 0, seconds=proof.settings.store_seconds, say=proof.say)
+            prompt = verification.fresh_prompt()
+            verification.ask(writer.engine_url, prompt)
+            await_stored(
+                writer, None, 0, seconds=verification.settings.store_seconds, say=verification.say
+            )
             before = engine_page(reader)
-            proof.say(f"{reader.name} is asked for it by another tenant")
-            answer = proof.ask_as(stranger, reader.engine_url, prompt)
+            verification.say(f"{reader.name} is asked for it by another tenant")
+            answer = verification.ask_as(control_tenant, reader.engine_url, prompt)
             after = settled_pages([reader], {reader.name: before}, answer.prompt_tokens)[
                 reader.name
             ]

@@ -1,4 +1,4 @@
-"""One tenant's door: nginx in front of the router, which says whose a request is.
+"""One tenant's gateway: nginx in front of the router, which says whose a request is.
 
 It sets the tenant's header over whatever the client sent, and lets two paths through. The router's
 other paths, of which some redirect everybody's requests, are out of a tenant's reach.
@@ -13,7 +13,7 @@ from constructs import Construct
 from kascade.kube._labels import (
     CONFIG_HASH_ANNOTATION,
     ENGINE_LABEL,
-    door_selector,
+    gateway_selector,
     labels,
     router_selector,
 )
@@ -28,7 +28,7 @@ from kascade.kube._pods import (
     spread,
 )
 from kascade.kube._policies import add_policy, egress_to, ingress_from, labelled, pods
-from kascade.plan import DoorPlan
+from kascade.plan import TenantGatewayPlan
 
 _API_PORT: Final = "http"
 _CONFIG_FILE: Final = "nginx.conf"
@@ -36,7 +36,7 @@ _CONFIG_MOUNT: Final = "/etc/kascade"
 _HEALTH: Final = "/healthz"
 
 _NOTICE_SECONDS: Final = 5
-"""Until the endpoints of the Service no longer list a terminating door."""
+"""Until the endpoints of the Service no longer list a terminating tenant gateway."""
 
 _PRE_STOP: Final = (
     f"sleep {_NOTICE_SECONDS}; kill -QUIT 1; while kill -0 1 2>/dev/null; do sleep 1; done"
@@ -45,23 +45,23 @@ _PRE_STOP: Final = (
 is the image's to say."""
 
 
-class Door(Construct):
-    """Deployment, Service, configuration, disruption budget and NetworkPolicy of one door."""
+class TenantGateway(Construct):
+    """Deployment, Service, configuration, disruption budget and NetworkPolicy of one gateway."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, door: DoorPlan) -> None:
-        """Add the door.
+    def __init__(self, scope: Construct, construct_id: str, *, gateway: TenantGatewayPlan) -> None:
+        """Add the tenant gateway.
 
         Args:
             scope: Parent construct.
             construct_id: Id below the parent.
-            door: The plan's slice.
+            gateway: The plan's slice.
         """
         super().__init__(scope, construct_id)
-        self._plan = door
-        self._selector = door_selector(door.name)
-        self._labels = {**labels(self._selector), ENGINE_LABEL: door.engine}
-        self._meta = Metadata(name=door.name, namespace=door.namespace, labels=self._labels)
-        data = {_CONFIG_FILE: nginx_config(door)}
+        self._plan = gateway
+        self._selector = gateway_selector(gateway.name)
+        self._labels = {**labels(self._selector), ENGINE_LABEL: gateway.engine}
+        self._meta = Metadata(name=gateway.name, namespace=gateway.namespace, labels=self._labels)
+        data = {_CONFIG_FILE: nginx_config(gateway)}
         add_object(self, api_version="v1", kind="ConfigMap", meta=self._meta, body={"data": data})
         self._add_deployment(content_hash(data))
         add_object(
@@ -73,7 +73,7 @@ class Door(Construct):
                 "spec": {
                     "type": "ClusterIP",
                     "selector": self._selector,
-                    "ports": [{"name": "http", "port": door.port, "targetPort": _API_PORT}],
+                    "ports": [{"name": "http", "port": gateway.port, "targetPort": _API_PORT}],
                 }
             },
         )
@@ -89,8 +89,8 @@ class Door(Construct):
             meta=self._meta,
             selecting=self._selector,
             # Who comes in here is this tenant, so nobody may but whom the tenant's label names.
-            ingress=[ingress_from(labelled(door.client_label), door.port)],
-            egress=[egress_to([pods(router_selector(door.router))], door.router_port)],
+            ingress=[ingress_from(labelled(gateway.client_label), gateway.port)],
+            egress=[egress_to([pods(router_selector(gateway.router))], gateway.router_port)],
         )
 
     def _add_deployment(self, config_hash: str) -> None:
@@ -106,7 +106,7 @@ class Door(Construct):
             "topologySpreadConstraints": [spread(self._selector)],
             "containers": [
                 {
-                    "name": "door",
+                    "name": "tenant-gateway",
                     "image": plan.image,
                     # Not the image's entry point, which writes into the root file system.
                     "command": ["nginx"],
@@ -201,7 +201,7 @@ http {{
     send_timeout {silence}s;
 
     location / {{
-      return 404 '{{"error":{{"message":"this door leads to {paths}","code":404}}}}';
+      return 404 '{{"error":{{"message":"this tenant gateway leads to {paths}","code":404}}}}';
     }}
     location = {health} {{
       return 200 '{{}}';
@@ -219,18 +219,18 @@ _LOCATION: Final = """    location = {path} {{
 """
 
 
-def nginx_config(door: DoorPlan) -> str:
+def nginx_config(gateway: TenantGatewayPlan) -> str:
     """Nginx's whole configuration."""
-    ways = [("POST", path) for path in door.posts] + [("GET", path) for path in door.gets]
+    ways = [("POST", path) for path in gateway.posts] + [("GET", path) for path in gateway.gets]
     return _CONFIG.format(
-        router=door.router,
-        router_port=door.router_port,
-        port=door.port,
-        max_payload_mib=door.max_payload_mib,
-        header=door.header,
-        tenant=door.tenant,
-        seconds=door.request_timeout_seconds,
-        silence=door.silence_seconds,
+        router=gateway.router,
+        router_port=gateway.router_port,
+        port=gateway.port,
+        max_payload_mib=gateway.max_payload_mib,
+        header=gateway.header,
+        tenant=gateway.tenant,
+        seconds=gateway.request_timeout_seconds,
+        silence=gateway.silence_seconds,
         health=_HEALTH,
         paths=", ".join(path for _, path in ways),
         locations="".join(_LOCATION.format(path=path, method=method) for method, path in ways),

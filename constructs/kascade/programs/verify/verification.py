@@ -1,4 +1,4 @@
-"""The proof itself: one replica computes a prompt, another one answers from what it stored.
+"""The verification itself: one replica computes a prompt, another one answers from what it stored.
 
 The order matters. All replicas are warm before anything is timed. A writer's stores have ended
 before its reader is asked, since LMCache stores after it has answered. Every prompt is used for one
@@ -25,7 +25,7 @@ computed may round differently: a fresh prompt settles both."""
 
 
 class UnusableError(Exception):
-    """The proof cannot even begin; the text is a sentence that says what to change."""
+    """The verification cannot even begin; the text is a sentence that says what to change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class VerifyOptions:
     store_seconds: float = 60.0
 
 
-class Proof:
+class Verification:
     """The requests of one run, in order."""
 
     def __init__(

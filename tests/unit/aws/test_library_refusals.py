@@ -1,4 +1,4 @@
-"""What a stranger's stack can get wrong: each is a sentence, and all are told at once."""
+"""What somebody else's stack can get wrong: each is a sentence, and all are told at once."""
 
 import os
 import subprocess
@@ -29,25 +29,25 @@ from kascade.aws import (
 from kascade.catalog.training_plans import RESERVABLE_TYPES
 from kascade.errors import KascadeError
 from tests.checkout import ROOT
-from tests.unit.aws.test_hyperpod import IMPORTED, LUSTRE, ONE, PLAN, Stranger
+from tests.unit.aws.test_hyperpod import IMPORTED, LUSTRE, ONE, PLAN, ExternalStack
 
 CRON = "cron(0 3 ? * SUN *)"
 RESERVED = Instances.of("ml.p4d.24xlarge")
-Make = Callable[[Stranger], dict[str, Any]]
+Make = Callable[[ExternalStack], dict[str, Any]]
 
 
-def number(stack: Stranger) -> float:
+def number(stack: ExternalStack) -> float:
     return cdk.CfnParameter(stack, "Number", type="Number").value_as_number
 
 
-def text(stack: Stranger) -> str:
+def text(stack: ExternalStack) -> str:
     return cdk.CfnParameter(stack, "Text").value_as_string
 
 
 PUBLIC = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC, availability_zones=["us-west-2a"])
 
 
-def alarm(stack: Stranger) -> cloudwatch.IAlarm:
+def alarm(stack: ExternalStack) -> cloudwatch.IAlarm:
     return cloudwatch.Alarm.from_alarm_name(stack, "Alarm", "latency")
 
 
@@ -196,7 +196,7 @@ GROUPS: dict[str, tuple[Make, str]] = {
         "Instances.of[0] is a token, whose value only CloudFormation knows",
     ),
     # Values
-    "a label that Kubernetes refuses": (
+    "a label that Kubernetes rejects": (
         given(labels={"-team": "a"}),
         "label '-team' is no Kubernetes key; write it like team or example.com/team",
     ),
@@ -227,7 +227,7 @@ GROUPS: dict[str, tuple[Make, str]] = {
         given(taints=[Taint(key="team"), Taint(key="team", value="a")]),
         "the taint team:NoSchedule stands twice",
     ),
-    "a taint that Kubernetes refuses": (
+    "a taint that Kubernetes rejects": (
         given(taints=[Taint(key="a b")]),
         "taints[0].key 'a b' is no Kubernetes key",
     ),
@@ -329,14 +329,14 @@ GROUPS: dict[str, tuple[Make, str]] = {
 
 
 @pytest.fixture(scope="module")
-def stack() -> Stranger:
-    return Stranger()
+def stack() -> ExternalStack:
+    return ExternalStack()
 
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_a_wrong_group_is_one_sentence(name: str) -> None:
     make, words = GROUPS[name]
-    stack = Stranger()
+    stack = ExternalStack()
     cluster = stack.hyperpod()
     group = InstanceGroup(**{"instances": ONE, "count": 2, **make(stack)})
     with pytest.raises(KascadeError) as caught:
@@ -405,7 +405,7 @@ CLUSTERS: dict[str, tuple[Make, str]] = {
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_a_wrong_cluster_is_one_sentence(name: str) -> None:
     make, words = CLUSTERS[name]
-    stack = Stranger()
+    stack = ExternalStack()
     with pytest.raises(KascadeError) as caught:
         stack.hyperpod(**make(stack))
     first, *sentences = str(caught.value).split("\n")
@@ -413,7 +413,7 @@ def test_a_wrong_cluster_is_one_sentence(name: str) -> None:
     assert words in sentences[0]
 
 
-def test_mistakes_of_a_cluster_and_of_its_groups_are_told_at_once(stack: Stranger) -> None:
+def test_mistakes_of_a_cluster_and_of_its_groups_are_told_at_once(stack: ExternalStack) -> None:
     wrong: Any = {
         "a_b": InstanceGroup(instances=ONE, count="2"),  # type: ignore[arg-type]
         "b": InstanceGroup(
@@ -431,7 +431,7 @@ def test_mistakes_of_a_cluster_and_of_its_groups_are_told_at_once(stack: Strange
 
 
 def test_subnets_of_a_stated_number_will_do() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     ids = cdk.Fn.split(",", cdk.Fn.import_value("subnets"), 2)
     zones = ["us-west-2a", "us-west-2b"]
     vpc = ec2.Vpc.from_vpc_attributes(
@@ -443,7 +443,7 @@ def test_subnets_of_a_stated_number_will_do() -> None:
 
 
 def test_what_only_cloudformation_knows_may_be_a_text() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     name = text(stack)
     group = InstanceGroup(
         instances=RESERVED,
@@ -459,7 +459,7 @@ def test_what_only_cloudformation_knows_may_be_a_text() -> None:
 
 
 def test_an_adapter_of_a_type_that_nobody_catalogued_is_a_warning() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     group = InstanceGroup(
         instances=Instances.of("ml.trn1.32xlarge"), count=1, network_interface="efa"
     )
@@ -478,7 +478,7 @@ IMPORTS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", IMPORTS)
-def test_a_wrong_import_is_one_sentence(stack: Stranger, name: str) -> None:
+def test_a_wrong_import_is_one_sentence(stack: ExternalStack, name: str) -> None:
     changes, words = IMPORTS[name]
     right = {"cluster_arn": IMPORTED, "cluster_name": "known"}
     with pytest.raises(KascadeError) as caught:
@@ -489,7 +489,7 @@ def test_a_wrong_import_is_one_sentence(stack: Stranger, name: str) -> None:
 
 
 def test_karpenter_takes_the_construct() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     key = kms.Key.from_key_arn(stack, "Key", "arn:aws:kms:us-west-2:111122223333:key/a")
     group = InstanceGroup(instances=ONE, count=0, volume_key=key)
     cluster = stack.hyperpod(instance_groups={"gpu": group})
@@ -506,7 +506,7 @@ def test_karpenter_takes_the_construct() -> None:
 
 
 def test_karpenter_fills_groups_that_begin_empty() -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     group = InstanceGroup(instances=ONE, count=2, deep_health_checks=["InstanceStress"])
     planned = InstanceGroup(instances=RESERVED, count=0, capacity=Capacity.training_plan(PLAN))
     cluster = stack.hyperpod(
@@ -524,7 +524,7 @@ def test_karpenter_fills_groups_that_begin_empty() -> None:
 
 @pytest.mark.parametrize("part", ["resource", "import"])
 def test_karpenter_takes_nothing_else(part: str) -> None:
-    stack = Stranger()
+    stack = ExternalStack()
     cluster: Any = stack.hyperpod().resource
     if part == "import":
         cluster = HyperPodCluster.from_hyperpod_cluster_attributes(
@@ -537,8 +537,8 @@ def test_karpenter_takes_nothing_else(part: str) -> None:
 def test_a_grant_uses_nothing_deprecated() -> None:
     program = (
         "from aws_cdk import aws_iam as iam\n"
-        "from tests.unit.aws.test_hyperpod import Stranger\n"
-        "stack = Stranger()\n"
+        "from tests.unit.aws.test_hyperpod import ExternalStack\n"
+        "stack = ExternalStack()\n"
         "role = iam.Role(stack, 'Role', assumed_by=iam.AccountRootPrincipal())\n"
         "stack.hyperpod().grant_read(role)\n"
     )

@@ -27,14 +27,14 @@ from tools.local.system import LocalSystem
 Measure = Callable[[str, str], None]
 
 
-def test_what_sealing_costs_and_prevents(system: LocalSystem, measured: Measure) -> None:
+def test_what_encryption_costs_and_prevents(system: LocalSystem, measured: Measure) -> None:
     """The same without aesgcm: a bit quicker, and blind to spoilt files."""
     one, other = system.target.replicas
     plain = system.folder / "volumes" / "plain"
     servers = [container(system, replica, "lmcache") for replica in (one, other)]
     restarts = [server.restarts for server in servers]
     for server, replica in zip(servers, (one, other), strict=True):
-        server.replace(without_seal(as_rendered(system, replica, "lmcache"), plain))
+        server.replace(without_encryption(as_rendered(system, replica, "lmcache"), plain))
     for server, before in zip(servers, restarts, strict=True):
         wait_for_restart(system, server, before)
     for replica in (one, other):
@@ -63,7 +63,7 @@ def test_what_sealing_costs_and_prevents(system: LocalSystem, measured: Measure)
     assert wrong, "if this was right, the default could do without aesgcm"
 
 
-def without_seal(container: Container, directory: Path) -> Container:
+def without_encryption(container: Container, directory: Path) -> Container:
     def edit(adapter: dict[str, Any]) -> None:
         adapter["base_path"] = str(directory)
         del adapter["serde"]

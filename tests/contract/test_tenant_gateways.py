@@ -1,4 +1,4 @@
-"""Doors, router and middleware in a row, each the real program as rendered; only vLLM is played."""
+"""Tenant gateways, router and middleware in a row, each the real program; vLLM is played."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kascade import ServingPlan
-from kascade.plan import DoorPlan
+from kascade.plan import TenantGatewayPlan
 from tests.contract.pods import containers
 from tests.contract.test_tenancy import CONFIG, job_of
 from tools import nginx
@@ -56,11 +56,13 @@ def ask(port: int, path: str, body: Any = None, method: str = "", **headers: str
     return Answer(response.status, "".join(lines), tuple(times))
 
 
-def on_loopback(config: str, door: DoorPlan, *, port: int, router: int, folder: Path) -> str:
-    """Change a door's configuration where a machine has one address and one /tmp."""
+def on_loopback(
+    config: str, gateway: TenantGatewayPlan, *, port: int, router: int, folder: Path
+) -> str:
+    """Change a tenant gateway's configuration where a machine has one address and one /tmp."""
     for real, here in (
-        (f"listen {door.port};", f"listen 127.0.0.1:{port};"),
-        (f"server {door.router}:{door.router_port};", f"server 127.0.0.1:{router};"),
+        (f"listen {gateway.port};", f"listen 127.0.0.1:{port};"),
+        (f"server {gateway.router}:{gateway.router_port};", f"server 127.0.0.1:{router};"),
         ("/tmp/", f"{folder}/"),  # noqa: S108 - what is replaced
         ("/dev/stdout", f"{folder}/access.log"),
     ):
@@ -71,14 +73,14 @@ def on_loopback(config: str, door: DoorPlan, *, port: int, router: int, folder: 
 
 @dataclass(frozen=True)
 class Row:
-    """Running programs: ports of the doors by tenant, of the router and of the engine.
+    """Running programs: ports of the tenant gateways by tenant, of the router and of the engine.
 
     Attributes:
-        pids: Of the doors, by tenant.
-        pre_stop: What the kubelet runs before it ends a door.
+        pids: Of the tenant gateways, by tenant.
+        pre_stop: What the kubelet runs before it ends a tenant gateway.
     """
 
-    doors: dict[str, int]
+    tenant_gateways: dict[str, int]
     router: int
     engine: int
     folders: dict[str, Path]
@@ -95,13 +97,13 @@ def row(
     try:
         program = nginx.program()
     except NoProgramError as error:
-        pytest.fail(f"the doors were NOT tried: {error}", pytrace=False)
+        pytest.fail(f"the tenant gateways were NOT tried: {error}", pytrace=False)
     whole = plan(CONFIG)
     objects = [document for _, document in synthesized(CONFIG).objects()]
-    doors = {door.tenant: door for door in whole.doors}
-    (router,) = (r for r in whole.routers if r.name == whole.doors[0].router)
+    tenant_gateways = {gateway.tenant: gateway for gateway in whole.tenant_gateways}
+    (router,) = (r for r in whole.routers if r.name == whole.tenant_gateways[0].router)
     (engine,) = (e for e in whole.engines if e.name == router.engine)
-    engine_port, router_port, metrics_port, *door_ports = free_ports(3 + len(doors))
+    engine_port, router_port, metrics_port, *gateway_ports = free_ports(3 + len(tenant_gateways))
     folder = tmp_path_factory.mktemp("row")
     servers: list[Server] = []
 
@@ -143,30 +145,32 @@ def row(
             *kept,
         ).wait_until(lambda: up(router_port, "/readiness"), seconds=30)
         folders, pids = {}, {}
-        for (tenant, door), port in zip(doors.items(), door_ports, strict=True):
-            folders[tenant] = folder / door.name
+        for (tenant, gateway), port in zip(tenant_gateways.items(), gateway_ports, strict=True):
+            folders[tenant] = folder / gateway.name
             folders[tenant].mkdir()
             config = on_loopback(
-                written(objects, door),
-                door,
+                written(objects, gateway),
+                gateway,
                 port=port,
                 router=router_port,
                 folder=folders[tenant],
             )
             (folders[tenant] / "nginx.conf").write_text(config)
-            (container,) = (c for o, c in containers(objects, "door") if o.endswith(door.name))
+            (container,) = (
+                c for o, c in containers(objects, "tenant-gateway") if o.endswith(gateway.name)
+            )
             words = [
                 str(folders[tenant] / "nginx.conf") if word.endswith(".conf") else word
                 for word in container["args"]
             ]
-            server = start(f"door-{tenant}", program, *words)
+            server = start(f"tenant gateway-{tenant}", program, *words)
             pids[tenant] = server.pid
             server.wait_until(
                 lambda port=port: up(port, "/healthz"),  # type: ignore[misc]
                 seconds=10,
             )
         yield Row(
-            doors=dict(zip(doors, door_ports, strict=True)),
+            tenant_gateways=dict(zip(tenant_gateways, gateway_ports, strict=True)),
             router=router_port,
             engine=engine_port,
             folders=folders,
@@ -178,35 +182,37 @@ def row(
             server.stop()
 
 
-def written(objects: list[Document], door: DoorPlan) -> str:
+def written(objects: list[Document], gateway: TenantGatewayPlan) -> str:
     (data,) = (
         item["data"]
         for item in objects
-        if item["kind"] == "ConfigMap" and item["metadata"]["name"] == door.name
+        if item["kind"] == "ConfigMap" and item["metadata"]["name"] == gateway.name
     )
     text: str = data["nginx.conf"]
     return text
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions"])
-def test_a_door_decides_whose_a_request_is(row: Row, path: str) -> None:
+def test_a_gateway_decides_whose_a_request_is(row: Row, path: str) -> None:
     body = {**BODY, "messages": [{"role": "user", "content": "hello"}]}
-    for tenant, port in row.doors.items():
-        answer = ask(port, path, body, X_Kascade_Tenant="mallory", x_kascade_tenant="kascade-proof")
+    for tenant, port in row.tenant_gateways.items():
+        answer = ask(
+            port, path, body, X_Kascade_Tenant="mallory", x_kascade_tenant="kascade-verifier"
+        )
         assert (answer.status, answer.salt) == (200, tenant)
 
 
 def test_headers_that_look_alike_do_not_count(row: Row) -> None:
-    for tenant, port in row.doors.items():
+    for tenant, port in row.tenant_gateways.items():
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         connection.putrequest("POST", "/v1/completions")
         content = json.dumps(BODY).encode()
         for name, value in (
             ("Content-Type", "application/json"),
             ("Content-Length", str(len(content))),
-            ("x-kascade-tenant", "kascade-proof"),
-            ("X-KASCADE-TENANT", "kascade-proof"),
-            ("x_kascade_tenant", "kascade-proof"),
+            ("x-kascade-tenant", "kascade-verifier"),
+            ("X-KASCADE-TENANT", "kascade-verifier"),
+            ("x_kascade_tenant", "kascade-verifier"),
             ("Connection", "x-kascade-tenant"),
         ):
             connection.putheader(name, value)
@@ -216,7 +222,7 @@ def test_headers_that_look_alike_do_not_count(row: Row) -> None:
         connection.close()
 
 
-def test_without_a_door_nobody_is_served(row: Row) -> None:
+def test_without_a_gateway_nobody_is_served(row: Row) -> None:
     for port in (row.router, row.engine):
         answer = ask(port, "/v1/completions", BODY)
         assert answer.status == 403
@@ -224,22 +230,22 @@ def test_without_a_door_nobody_is_served(row: Row) -> None:
         assert ask(port, "/v1/completions", BODY, x_kascade_tenant="zoe").status == 403
 
 
-def test_the_proof_gets_through_the_router(row: Row) -> None:
-    answer = ask(row.router, "/v1/completions", BODY, x_kascade_tenant="kascade-proof")
-    assert (answer.status, answer.salt) == (200, "kascade-proof")
+def test_the_verification_gets_through_the_router(row: Row) -> None:
+    answer = ask(row.router, "/v1/completions", BODY, x_kascade_tenant="kascade-verifier")
+    assert (answer.status, answer.salt) == (200, "kascade-verifier")
 
 
 def test_the_router_drops_the_header_of_other_paths(row: Row) -> None:
-    """Why doors do not lead there. Where it fails, the router has learnt to hand it on."""
+    """Why gateways do not lead there. Where it fails, the router has learnt to hand it on."""
     body = {"model": "m", "input": "hello"}
-    answer = ask(row.router, "/v1/responses", body, x_kascade_tenant="kascade-proof")
+    answer = ask(row.router, "/v1/responses", body, x_kascade_tenant="kascade-verifier")
     assert answer.status == 403
-    direct = ask(row.engine, "/v1/responses", body, x_kascade_tenant="kascade-proof")
+    direct = ask(row.engine, "/v1/responses", body, x_kascade_tenant="kascade-verifier")
     assert direct.status == 200
 
 
-def test_a_door_leads_nowhere_else(row: Row) -> None:
-    port = next(iter(row.doors.values()))
+def test_a_gateway_leads_nowhere_else(row: Row) -> None:
+    port = next(iter(row.tenant_gateways.values()))
     for path in ("/v1/responses", "/add_worker", "/flush_cache", "/workers", "/v1/completions/"):
         assert ask(port, path, BODY).status == 404, path
     assert ask(port, "/add_worker?url=http://127.0.0.1:1", b"").status == 404
@@ -249,7 +255,7 @@ def test_a_door_leads_nowhere_else(row: Row) -> None:
 
 
 def test_an_answer_streams_through(row: Row) -> None:
-    port = next(iter(row.doors.values()))
+    port = next(iter(row.tenant_gateways.values()))
     answer = ask(port, "/v1/completions", {**BODY, "stream": True})
     events = [line for line in answer.text.splitlines() if line.startswith("data: {")]
     assert len(events) == 3
@@ -258,7 +264,7 @@ def test_an_answer_streams_through(row: Row) -> None:
 
 
 def test_a_body_in_pieces_passes(row: Row) -> None:
-    (tenant, port), *_ = row.doors.items()
+    (tenant, port), *_ = row.tenant_gateways.items()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     content = json.dumps({**BODY, "prompt": "x" * 100_000}).encode()
     pieces = [content[:10], content[10:70_000], content[70_000:]]
@@ -269,18 +275,18 @@ def test_a_body_in_pieces_passes(row: Row) -> None:
 
 
 def test_a_long_body_is_refused(row: Row, plan: Callable[[str], ServingPlan]) -> None:
-    (door, *_) = plan(CONFIG).doors
-    port = row.doors[door.tenant]
+    (gateway, *_) = plan(CONFIG).tenant_gateways
+    port = row.tenant_gateways[gateway.tenant]
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     connection.putrequest("POST", "/v1/completions")
-    connection.putheader("Content-Length", str(door.max_payload_mib * 1024 * 1024 + 1))
+    connection.putheader("Content-Length", str(gateway.max_payload_mib * 1024 * 1024 + 1))
     connection.endheaders()
     assert connection.getresponse().status == 413
     connection.close()
 
 
 def test_only_failures_are_logged_and_no_text_of_theirs(row: Row) -> None:
-    (tenant, port), *_ = row.doors.items()
+    (tenant, port), *_ = row.tenant_gateways.items()
     ask(port, "/v1/nothing?secret=1", {"prompt": "secret"})
     ask(port, "/v1/completions", BODY)
     log = (row.folders[tenant] / "access.log").read_text()
@@ -289,9 +295,9 @@ def test_only_failures_are_logged_and_no_text_of_theirs(row: Row) -> None:
     assert " 200 " not in log
 
 
-def test_a_door_that_ends_ends_its_answers_first(row: Row) -> None:
-    """The last test: one door less. nginx would cut them at SIGTERM."""
-    *_, (tenant, port) = row.doors.items()
+def test_a_gateway_that_ends_ends_its_answers_first(row: Row) -> None:
+    """The last test: one tenant gateway less. nginx would cut them at SIGTERM."""
+    *_, (tenant, port) = row.tenant_gateways.items()
     shell, flag, script = row.pre_stop
     script = script.replace("sleep 5", "sleep 0.1")
     for signal in ("-QUIT", "-0"):
@@ -305,5 +311,5 @@ def test_a_door_that_ends_ends_its_answers_first(row: Row) -> None:
         answer = pending.result()
     assert answer.text.rstrip().endswith("data: [DONE]")
     assert answer.seconds[-1] <= ended, "it waits for the end of the answer"
-    with pytest.raises(OSError, match="refused"):
+    with pytest.raises(OSError, match="rejected"):
         ask(port, "/healthz")
