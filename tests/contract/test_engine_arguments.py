@@ -321,7 +321,7 @@ def test_lmcache_understands_what_the_plan_says(
             "http_port": server.http_port,
             "chunk_size": server.chunk_size,
             "hash_algorithm": server.hash_algorithm,
-            "l1_size_gb": server.l1_gb,
+            "l1_size_gb": server.l1_gib,
             "prefetch_policy": server.prefetch_policy,
         }
         assert {key: case.lmcache[key] for key in expected} == expected
@@ -376,7 +376,7 @@ def test_the_shared_tier_is_shared_bounded_and_checked(
             assert adapter["base_path"] == l2.base_path
             assert Path(adapter["base_path"]).is_relative_to(l2.mount_path)
             assert adapter["eviction"] is True
-            assert adapter["max_capacity_gb"] == l2.capacity_gb > 0
+            assert adapter["max_capacity_gb"] == l2.capacity_gib > 0
             folder = adapter["relative_tmp_dir"]
             assert "/" not in folder
             assert folder.strip(".")

@@ -78,11 +78,11 @@ def aws_workloads(plan: ServingPlan) -> list[Object]:
         _csi_driver(name) for name, there in ((S3, s3_driver), (FSX, operator_managed)) if there
     ]
     # Requests as in the two EKS add-ons' published defaults.
-    found.append(_deployment("coredns", cpu_millis=100, memory_mib=70, labels=_DNS_LABELS))
-    found.append(_deployment("ebs-csi-controller", cpu_millis=60, memory_mib=240, labels={}))
+    found.append(_deployment("coredns", cpu_millicores=100, memory_mib=70, labels=_DNS_LABELS))
+    found.append(_deployment("ebs-csi-controller", cpu_millicores=60, memory_mib=240, labels={}))
     if operator_managed:
         found += [
-            _deployment(name, cpu_millis=cpu, memory_mib=memory, labels={}, replicas=replicas)
+            _deployment(name, cpu_millicores=cpu, memory_mib=memory, labels={}, replicas=replicas)
             for name, cpu, memory, replicas in _OF_THE_OPERATOR
         ]
     return found
@@ -160,7 +160,7 @@ def _daemonset(daemon: Daemon, suffix: str, *, where: dict[str, str], extra_mib:
     name = f"{daemon.name}-{suffix.replace('.', '-')}"
     labels = {"app.kubernetes.io/name": name}
     template = _template(
-        labels, cpu_millis=daemon.cpu_millis, memory_mib=daemon.memory_mib + extra_mib
+        labels, cpu_millicores=daemon.cpu_millicores, memory_mib=daemon.memory_mib + extra_mib
     )
     template["spec"] |= {
         "nodeSelector": where,
@@ -176,10 +176,10 @@ def _daemonset(daemon: Daemon, suffix: str, *, where: dict[str, str], extra_mib:
 
 
 def _deployment(
-    name: str, *, cpu_millis: int, memory_mib: int, labels: dict[str, str], replicas: int = 2
+    name: str, *, cpu_millicores: int, memory_mib: int, labels: dict[str, str], replicas: int = 2
 ) -> Object:
     labels = {"app.kubernetes.io/name": name} | labels
-    template = _template(labels, cpu_millis=cpu_millis, memory_mib=memory_mib)
+    template = _template(labels, cpu_millicores=cpu_millicores, memory_mib=memory_mib)
     template["spec"] |= {"priorityClassName": "system-cluster-critical"}
     return {
         "apiVersion": "apps/v1",
@@ -189,8 +189,8 @@ def _deployment(
     }
 
 
-def _template(labels: dict[str, str], *, cpu_millis: int, memory_mib: int) -> Object:
-    requests = {"cpu": f"{cpu_millis}m", "memory": f"{memory_mib}Mi"}
+def _template(labels: dict[str, str], *, cpu_millicores: int, memory_mib: int) -> Object:
+    requests = {"cpu": f"{cpu_millicores}m", "memory": f"{memory_mib}Mi"}
     container = {"name": "main", "image": "aws", "resources": {"requests": requests}}
     return {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
 

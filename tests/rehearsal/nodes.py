@@ -9,7 +9,7 @@ from typing import Final
 
 from kascade.catalog.instances import INSTANCES
 from kascade.plan import ServingPlan
-from kascade.sizing.host import allocatable_cpu_millis
+from kascade.sizing.host import allocatable_cpu_millicores
 from kascade.sizing.instances import in_common
 from tests.rehearsal.kubectl import Object
 from tests.rehearsal.kwok import NODE_LABEL
@@ -32,7 +32,7 @@ _SYSTEM_MAX_PODS: Final = 110
 class NodeShape:
     """What a kubelet would report of an instance."""
 
-    cpu_millis: int
+    cpu_millicores: int
     memory_mib: int
     disk_gib: int
     max_pods: int
@@ -42,7 +42,7 @@ class NodeShape:
     def allocatable(self) -> dict[str, str]:
         """Return what pods may take, as the scheduler reads it."""
         shown = {
-            "cpu": f"{self.cpu_millis}m",
+            "cpu": f"{self.cpu_millicores}m",
             "memory": f"{self.memory_mib}Mi",
             "ephemeral-storage": f"{int(self.disk_gib * _ALLOCATABLE_DISK)}Gi",
             "pods": str(self.max_pods),
@@ -62,7 +62,7 @@ def hyperpod_shape(instance_types: Sequence[str], *, volume_gib: int) -> NodeSha
         msg = f"{instance.name} has no published pod limit, so its nodes cannot be simulated."
         raise ValueError(msg)
     return NodeShape(
-        cpu_millis=allocatable_cpu_millis(instance.vcpus),
+        cpu_millicores=allocatable_cpu_millicores(instance.vcpus),
         memory_mib=instance.allocatable_ram_mib,
         disk_gib=volume_gib,
         max_pods=instance.max_pods,
@@ -81,7 +81,7 @@ def system_shape(instance_type: str, *, volume_gib: int) -> NodeShape:
     cpus = 4 * int(size.removesuffix("xlarge") or 1)
     memory_mib = int(cpus * _SYSTEM_GIB_PER_CPU * 1024 * 0.925) - 255 - 11 * _SYSTEM_MAX_PODS - 100
     return NodeShape(
-        cpu_millis=allocatable_cpu_millis(cpus),
+        cpu_millicores=allocatable_cpu_millicores(cpus),
         memory_mib=memory_mib,
         disk_gib=volume_gib,
         max_pods=_SYSTEM_MAX_PODS,

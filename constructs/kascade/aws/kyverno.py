@@ -106,6 +106,6 @@ _ON_SYSTEM_NODES: Final = {
 
 def _resources(size: ContainerSize) -> dict[str, object]:
     return {
-        "requests": {"cpu": f"{size.cpu_millis}m", "memory": f"{size.memory_mib}Mi"},
+        "requests": {"cpu": f"{size.cpu_millicores}m", "memory": f"{size.memory_mib}Mi"},
         "limits": {"memory": f"{size.limit_mib}Mi"},
     }

@@ -149,7 +149,7 @@ def _figures(plan: ServingPlan, engine: EnginePlan) -> Table:
         "pod RAM",
         f"{mib_to_gib(engine.size.limit_mib + lmcache.size.limit_mib):,.0f} GiB",
         f"vLLM {_mib(engine.size)} with {format_bytes(engine.shm_mib * MIB)} of /dev/shm, "
-        f"LMCache {_mib(lmcache.size)} with {lmcache.l1_gb} GiB of L1",
+        f"LMCache {_mib(lmcache.size)} with {lmcache.l1_gib} GiB of L1",
     )
     surge = (
         "one replica more during a roll-out"

@@ -72,7 +72,7 @@ def resources(size: ContainerSize, extended: Mapping[str, int] | None = None) ->
     """
     return {
         "requests": {
-            "cpu": f"{size.cpu_millis}m",
+            "cpu": f"{size.cpu_millicores}m",
             "memory": f"{size.memory_mib}Mi",
             **(extended or {}),
         },
@@ -80,7 +80,7 @@ def resources(size: ContainerSize, extended: Mapping[str, int] | None = None) ->
     }
 
 
-HELPER_SIZE: Final = ContainerSize(cpu_millis=10, memory_mib=64, memory_limit_mib=256)
+HELPER_SIZE: Final = ContainerSize(cpu_millicores=10, memory_mib=64, memory_limit_mib=256)
 HELPER_RESOURCES: Final[Fields] = resources(HELPER_SIZE)
 """For one-off checks and Jobs, and for CSI sidecars, which idle at 15 to 40 MiB. The limit only
 catches a leak: being killed halfway costs more than the difference."""

@@ -111,7 +111,7 @@ def server_args(engine: EnginePlan, l2: Attachment | None) -> list[str]:
         f"--http-port={plan.http_port}",
         f"--chunk-size={plan.chunk_size}",
         f"--hash-algorithm={plan.hash_algorithm}",
-        f"--l1-size-gb={plan.l1_gb}",
+        f"--l1-size-gb={plan.l1_gib}",
         f"--eviction-policy={plan.l1_eviction_policy}",
         f"--l2-prefetch-policy={plan.prefetch_policy}",
         f"--max-workers={plan.max_workers}",

@@ -78,7 +78,7 @@ def volume_attributes(bucket: BucketVolumePlan) -> Fields:
     return {
         "bucketName": bucket.bucket,
         "authenticationSource": "driver",
-        "mountpointContainerResourcesRequestsCpu": f"{bucket.size.cpu_millis}m",
+        "mountpointContainerResourcesRequestsCpu": f"{bucket.size.cpu_millicores}m",
         "mountpointContainerResourcesRequestsMemory": f"{bucket.size.memory_mib}Mi",
         "mountpointContainerResourcesLimitsMemory": f"{bucket.size.limit_mib}Mi",
     }

@@ -14,7 +14,7 @@ class CurvineWorkerPlan:
     group: str
     instance_type: str
     nodes: int
-    capacity_gb: int
+    capacity_gib: int
     size: ContainerSize
     other_types: tuple[str, ...] = ()
 
@@ -41,7 +41,7 @@ class CurvinePlan:
         masters: 1 or 3; fixed for the life of the pool.
         client_timeout_ms: Bound on any call to a master or worker, so that a lost one becomes a
             cache miss instead of a hung request.
-        block_size_mb: Curvine's own block size; holds one KV chunk.
+        block_size_mib: Curvine's own block size; holds one KV chunk.
         ttl_hours: Age at which Curvine deletes a file.
         driver_groups: The only groups whose nodes the CSI driver runs on. Empty where every
             HyperPod node is of this deployment.
@@ -66,10 +66,10 @@ class CurvinePlan:
     fuse_web_port: int
     host_path: str
     nvme_mount: str
-    reserved_gb: int
+    reserved_gib: int
     workers: tuple[CurvineWorkerPlan, ...]
     volumes: tuple[CurvineVolumePlan, ...]
-    block_size_mb: int
+    block_size_mib: int
     ttl_hours: int
     client_timeout_ms: int
     worker_policy: str
@@ -87,7 +87,7 @@ class CurvineL2Plan:
             agree in to share files.
         mount_path: Where the claim is mounted in the LMCache container.
         base_path: Directory below it; holds everything that makes two caches incompatible.
-        capacity_gb: Bound on what one pod writes, so that all pods together fit the pool.
+        capacity_gib: Bound on what one pod writes, so that all pods together fit the pool.
         serde_workers: Threads that seal and open blocks.
         key_secret: Secret with the aesgcm key, made inside the cluster, or None without serde.
     """
@@ -96,7 +96,7 @@ class CurvineL2Plan:
     directory: str
     mount_path: str
     base_path: str
-    capacity_gb: int
+    capacity_gib: int
     workers: int
     serde_workers: int
     evict_at: float
@@ -115,7 +115,7 @@ class DirectoryL2Plan:
         file_system: What must be mounted, or None for anything but a disk of the node.
         mount_path: Where that directory, and no more of the claim, is mounted in the container.
         base_path: The same: nothing is made below it but a folder for each pod.
-        capacity_gb: Bound on what one pod writes, so that all pods together fit the capacity.
+        capacity_gib: Bound on what one pod writes, so that all pods together fit the capacity.
         serde_workers: Threads that seal and open blocks.
         key_secret: Secret with the aesgcm key, made inside the cluster, or None without serde.
     """
@@ -125,7 +125,7 @@ class DirectoryL2Plan:
     file_system: str | None
     mount_path: str
     base_path: str
-    capacity_gb: int
+    capacity_gib: int
     workers: int
     serde_workers: int
     evict_at: float
@@ -143,7 +143,7 @@ class ManagedL2Plan:
         shared_memory: Name of the daemon's file in the host's shared memory.
         host_directory: Where that is on the host.
         mount_path: Where it is mounted in the LMCache container.
-        capacity_gb: The engine's part of what its node lends; the daemon owns eviction.
+        capacity_gib: The engine's part of what its node lends; the daemon owns eviction.
         serde_workers: Threads that seal and open blocks.
         key_secret: Secret with the aesgcm key, made inside the cluster, or None without serde.
     """
@@ -153,7 +153,7 @@ class ManagedL2Plan:
     shared_memory: str
     host_directory: str
     mount_path: str
-    capacity_gb: int
+    capacity_gib: int
     serde_workers: int
     key_secret: str | None
 
@@ -183,7 +183,7 @@ class LMCachePlan:
     """The LMCache multi-process server beside one engine.
 
     Attributes:
-        l1_gb: L1 in the unit of ``--l1-size-gb`` (LMCache's "GB" is 1024**3 bytes).
+        l1_gib: L1 in the unit of ``--l1-size-gb`` (LMCache's "GB" is 1024**3 bytes).
         heartbeat_seconds: How often the engine asks whether the server is there.
         restart_pause_seconds: How long a restarted server stays away, so that the engine notices.
         reap_seconds: After how long a silence the server forgets an engine that has asked before.
@@ -195,7 +195,7 @@ class LMCachePlan:
     http_port: int
     chunk_size: int
     hash_algorithm: str
-    l1_gb: int
+    l1_gib: int
     l1_eviction_policy: str
     prefetch_policy: str
     max_workers: int

@@ -45,7 +45,7 @@ class Namespaces:
 class ContainerSize:
     """CPU and memory of one container; the memory limit equals the request unless given."""
 
-    cpu_millis: int
+    cpu_millicores: int
     memory_mib: int
     memory_limit_mib: int | None = None
 

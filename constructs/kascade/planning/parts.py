@@ -497,7 +497,7 @@ def _volumes(
     fixed = (curvine.namespace, curvine.masters, curvine.ttl_hours, curvine.client_timeout_ms)
     return tuple(
         CurvineVolumePlan(
-            name=f"kv-{name}-{short_hash(f'/{name} {fixed} {curvine.block_size_mb}')}",
+            name=f"kv-{name}-{short_hash(f'/{name} {fixed} {curvine.block_size_mib}')}",
             curvine_path=f"/{name}",
             claim_namespace=namespace,
         )

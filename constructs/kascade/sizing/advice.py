@@ -230,7 +230,7 @@ def _of_few_cpus(draft: Draft, group: Group) -> None:
         Problem(
             path=("instance_groups", group.index, group.config.types_field),
             message=f"the network of {group.instance.name} could read L2 at a rate for which "
-            f"Curvine takes {traffic.wanted_millis / 1000:.1f} of {group.instance.vcpus} CPUs; "
+            f"Curvine takes {traffic.wanted_millicores / 1000:.1f} of {group.instance.vcpus} CPUs; "
             f"{host.L2_CPU_SHARE:.0%} are kept for that, so a node reads at most "
             f"{traffic.bytes_per_second / GB:.1f} GB/s. A type with more vCPUs for the same "
             "network reads faster",

@@ -46,7 +46,7 @@ from kascade.sizing.answers import rendering
 from kascade.sizing.batch import requests_at_once
 from kascade.sizing.dependencies import dependencies_plan
 from kascade.sizing.draft import Draft, Group, elsewhere
-from kascade.sizing.fit import ROUTER_CPU_MILLIS
+from kascade.sizing.fit import ROUTER_CPU_MILLICORES
 from kascade.sizing.l2 import HOST_SHARED_MEMORY
 from kascade.sizing.routing import CHOICES
 from kascade.sizing.shared_tier import curvine_plan, directories_plan, janitor_plans
@@ -312,7 +312,7 @@ def _group(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -> Inst
 def _l2_cpu(instance: InstanceType) -> Figure:
     traffic = host.curvine_traffic(instance)
     return Figure(
-        value=(traffic.fuse_millis + traffic.worker_millis) / 1000,
+        value=(traffic.fuse_millicores + traffic.worker_millicores) / 1000,
         unit="CPU",
         reason=traffic.reason,
     )
@@ -336,7 +336,7 @@ def _router(draft: Draft, engine: EnginePlan) -> RouterPlan:
         port=8000,
         metrics_port=29000,
         size=ContainerSize(
-            cpu_millis=ROUTER_CPU_MILLIS,
+            cpu_millicores=ROUTER_CPU_MILLICORES,
             memory_mib=ROUTER_BASE_MIB,
             memory_limit_mib=ROUTER_BASE_MIB + ROUTER_TREE_MIB * engine.replicas,
         ),
@@ -466,14 +466,14 @@ def _tiers(engine: EnginePlan) -> tuple[TierSummary, ...]:
             model=engine.name,
             tier="L1",
             where="host RAM, each replica its own",
-            size_bytes=engine.lmcache.l1_gb * GIB * replicas,
+            size_bytes=engine.lmcache.l1_gib * GIB * replicas,
             tokens=l1 * replicas,
             reason=f"{replicas} x {figures.l1_tokens.reason}",
         ),
     ]
     if l2_plan is not None:
         usable = 1.0 if isinstance(l2_plan, ManagedL2Plan) else l2_plan.evict_at
-        size = int(l2_plan.capacity_gb * GIB * usable) * replicas
+        size = int(l2_plan.capacity_gib * GIB * usable) * replicas
         rows.append(
             TierSummary(
                 model=engine.name,
@@ -481,7 +481,7 @@ def _tiers(engine: EnginePlan) -> tuple[TierSummary, ...]:
                 where=f"{_place(l2_plan)}, shared by all replicas",
                 size_bytes=size,
                 tokens=l2 * replicas,
-                reason=f"{replicas} x {l2_plan.capacity_gb} GiB: {figures.l2_tokens.reason}",
+                reason=f"{replicas} x {l2_plan.capacity_gib} GiB: {figures.l2_tokens.reason}",
             )
         )
     return tuple(rows)

@@ -197,7 +197,7 @@ def plan_engine(
             http_port=LMCACHE_HTTP_PORT,
             chunk_size=config.cache.chunk_size,
             hash_algorithm=HASH_ALGORITHM,
-            l1_gb=ram.l1_gib,
+            l1_gib=ram.l1_gib,
             l1_eviction_policy="LRU",
             prefetch_policy="retain",
             max_workers=tp,

@@ -41,7 +41,7 @@ BASE_PODS: Final = 5
 DEPENDENCY_PODS: Final = 7
 """cert-manager's three, metrics-server twice, the FSx controller twice."""
 
-DEPENDENCY_CPU_MILLIS: Final = 200
+DEPENDENCY_CPU_MILLICORES: Final = 200
 """metrics-server asks for 100 twice; cert-manager and the FSx controller ask for little or nothing
 (their charts), for which the operator's own estimate has room."""
 

@@ -17,22 +17,22 @@ from kascade.sizing.nodes import pack
 from kascade.sizing.remedies import other_types, setting, settings
 from kascade.sizing.routing import CHOICES
 from kascade.sizing.tenancy import (
-    GATEWAY_CPU_MILLIS,
+    GATEWAY_CPU_MILLICORES,
     GATEWAY_REPLICAS,
 )
 from kascade.units import counted
 
-SYSTEM_CPU_MILLIS: Final = MappingProxyType(
+SYSTEM_CPU_MILLICORES: Final = MappingProxyType(
     {"m7i.xlarge": 3700, "m5.xlarge": 3700, "m5.2xlarge": 7650}
 )
 """CPU that one system node has for pods: EKS keeps 80 or 90, its own daemons ask for about 200."""
 
-SYSTEM_BASE_MILLIS: Final = 700
+SYSTEM_BASE_MILLICORES: Final = 700
 """CoreDNS, the EBS controller and Curvine's CSI controller, as they request it."""
 
-ROUTER_CPU_MILLIS: Final = 250
+ROUTER_CPU_MILLICORES: Final = 250
 
-MASTER_CPU_MILLIS: Final = 1000
+MASTER_CPU_MILLICORES: Final = 1000
 
 
 def gpus_fit(draft: Draft, groups: Mapping[str, Group], inputs: Sequence[EngineInput]) -> None:
@@ -129,12 +129,12 @@ def _daemons_fit(draft: Draft, group: Group, carried: tuple[host.Daemon, ...]) -
         tiered_percentage=percentage,
         carried=carried,
     )
-    if share.ram_mib < 0 or share.cpu_millis < 0:
+    if share.ram_mib < 0 or share.cpu_millicores < 0:
         short = (
             f"they and tiered storage want {(share.daemon_mib + share.tiered_mib):,} MiB of "
             f"{group.instance.allocatable_ram_mib:,}"
             if share.ram_mib < 0
-            else f"they want {-share.cpu_millis / 1000:g} CPUs more than it has"
+            else f"they want {-share.cpu_millicores / 1000:g} CPUs more than it has"
         )
         draft.problems.append(
             Problem(
@@ -168,14 +168,16 @@ def system_nodes_fit(draft: Draft) -> None:
         len(model.tenants) for model in draft.config.models if model.tenancy.kind == "salted"
     )
     masters = draft.curvine.masters if draft.curvine else 0
-    wanted = SYSTEM_BASE_MILLIS + MASTER_CPU_MILLIS * masters + ROUTER_CPU_MILLIS * routers
-    wanted += GATEWAY_CPU_MILLIS * tenant_gateways + operator_managed.system_cpu_millis(
+    wanted = (
+        SYSTEM_BASE_MILLICORES + MASTER_CPU_MILLICORES * masters + ROUTER_CPU_MILLICORES * routers
+    )
+    wanted += GATEWAY_CPU_MILLICORES * tenant_gateways + operator_managed.system_cpu_millicores(
         draft.config
     )
     others = (
         ", Kyverno, HyperPod's inference operator" if len(ours) < len(draft.config.models) else ""
     )
-    each = SYSTEM_CPU_MILLIS[system.instance_type]
+    each = SYSTEM_CPU_MILLICORES[system.instance_type]
     # One node may be away for an update.
     needed = -(-wanted // each) + 1
     where = ("kubernetes", "system_group")
@@ -201,7 +203,7 @@ def system_nodes_fit(draft: Draft) -> None:
                     ),
                     tuple(
                         setting((*where, "instance_type"), kind)
-                        for kind, millis in SYSTEM_CPU_MILLIS.items()
+                        for kind, millis in SYSTEM_CPU_MILLICORES.items()
                         if millis > each
                     ),
                 ),

@@ -1,4 +1,4 @@
-"""What a node holds beside its GPUs: daemons, engines, L1. Memory in MiB, CPU in thousandths."""
+"""What a node holds beside its GPUs: daemons, engines, L1. Memory in MiB, CPU in millicores."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ L1_PAGE_SHARE: Final = 0.005
 """The LMCache server beside its L1: 1.5 GB measured with an L1 of 1 GB; a CUDA context and buffers
 for each GPU (assumed); page tables and block records, together a two hundredth of L1 (assumed)."""
 
-LMCACHE_CPU_MILLIS: Final = 500
-LMCACHE_CPU_PER_GPU_MILLIS: Final = 250
-ENGINE_MIN_CPU_MILLIS: Final = 1000
-CPU_SPARE_MILLIS: Final = 250
+LMCACHE_CPU_MILLICORES: Final = 500
+LMCACHE_CPU_PER_GPU_MILLICORES: Final = 250
+ENGINE_MIN_CPU_MILLICORES: Final = 1000
+CPU_SPARE_MILLICORES: Final = 250
 """What pods of others may take on a node without keeping an engine off it: EKS puts CoreDNS (100
-thousandths) and controllers of add-ons (60) wherever there is room."""
+millicores) and controllers of add-ons (60) wherever there is room."""
 
-ENGINE_CPU_PER_GPU_MILLIS: Final = 3000
+ENGINE_CPU_PER_GPU_MILLICORES: Final = 3000
 """vLLM keeps about one core busy per process; requests above it only help tokenizing."""
 
 OPERATOR_SIDECARS_MIB: Final = 768
@@ -54,12 +54,12 @@ class Daemon:
 
     Attributes:
         memory_mib: Its limit, or an estimate where its maker sets none.
-        cpu_millis: Its request.
+        cpu_millicores: Its request.
     """
 
     name: str
     memory_mib: int
-    cpu_millis: int
+    cpu_millicores: int
     reason: str
 
 
@@ -74,9 +74,9 @@ CURVINE_CSI_MIB: Final = 4096
 CURVINE_CSI_CPU: Final = 250
 """The least that each asks for, however slow the network."""
 
-FUSE_CPU_MILLIS: Final = 1100
-WORKER_CPU_MILLIS: Final = 1050
-CLIENT_CPU_MILLIS: Final = 650
+FUSE_CPU_MILLICORES: Final = 1100
+WORKER_CPU_MILLICORES: Final = 1050
+CLIENT_CPU_MILLICORES: Final = 650
 """CPU that a gigabyte a second takes in Curvine's FUSE, in the workers that serve it and in the
 LMCache server that reads it: 0.9 to 1.3, 0.9 to 1.2 and 0.5 to 0.8 CPU seconds a GB, measured with
 v0.4.1 and files of 14.7 MB on two cores."""
@@ -87,7 +87,7 @@ reads L2 more slowly; the rest opens blocks and feeds the GPUs."""
 
 MOUNTPOINT: Final = "mountpoint-s3"
 MOUNTPOINT_MIB: Final = 2048
-MOUNTPOINT_CPU_MILLIS: Final = 250
+MOUNTPOINT_CPU_MILLICORES: Final = 250
 """Mountpoint reads ahead in memory, up to 95 % of its limit. Its maker measured 37 Gbit/s with
 2 GiB on a large instance (docs/MEMORY.md of the driver) and asks for 512 MiB at least."""
 
@@ -108,16 +108,16 @@ class CurvineTraffic:
 
     Attributes:
         bytes_per_second: The node's rate.
-        fuse_millis: Of the CSI driver, which FUSE runs in.
-        worker_millis: Of the worker; 0 without one.
-        wanted_millis: What both would take at the rate of network and mount.
+        fuse_millicores: Of the CSI driver, which FUSE runs in.
+        worker_millicores: Of the worker; 0 without one.
+        wanted_millicores: What both would take at the rate of network and mount.
         cpu_bound: True where the node has too few CPUs for that rate.
     """
 
     bytes_per_second: float
-    fuse_millis: int
-    worker_millis: int
-    wanted_millis: int
+    fuse_millicores: int
+    worker_millicores: int
+    wanted_millicores: int
     cpu_bound: bool
 
     @property
@@ -127,16 +127,16 @@ class CurvineTraffic:
             return transfer.FUSE
         return transfer.Limit(
             bytes_per_second=self.bytes_per_second,
-            name=f"{(self.fuse_millis + self.worker_millis) / 1000:.1f} CPUs for Curvine",
+            name=f"{(self.fuse_millicores + self.worker_millicores) / 1000:.1f} CPUs for Curvine",
         )
 
     @property
     def reason(self) -> str:
         """Where the CPU goes."""
         rate = f"{self.bytes_per_second / GB:.2f} GB/s of L2"
-        parts = f"FUSE {FUSE_CPU_MILLIS / 1000:g}"
-        if self.worker_millis:
-            parts += f" and worker {WORKER_CPU_MILLIS / 1000:g}"
+        parts = f"FUSE {FUSE_CPU_MILLICORES / 1000:g}"
+        if self.worker_millicores:
+            parts += f" and worker {WORKER_CPU_MILLICORES / 1000:g}"
         bound = f", {L2_CPU_SHARE:.0%} of the CPUs" if self.cpu_bound else ""
         return f"{rate} x {parts} CPU seconds a GB, measured{bound}"
 
@@ -145,20 +145,20 @@ def curvine_traffic(instance: InstanceType) -> CurvineTraffic:
     """Size what moves Curvine's bytes on a node.
 
     >>> from kascade.catalog.instances import INSTANCES
-    >>> curvine_traffic(INSTANCES["ml.g6e.4xlarge"]).fuse_millis
+    >>> curvine_traffic(INSTANCES["ml.g6e.4xlarge"]).fuse_millicores
     2172
     """
     rate = transfer.load_rate(instance.network_gbps, mount=transfer.FUSE).bytes_per_second
-    each = FUSE_CPU_MILLIS + (WORKER_CPU_MILLIS if instance.nvme_gb else 0)
+    each = FUSE_CPU_MILLICORES + (WORKER_CPU_MILLICORES if instance.nvme_gb else 0)
     wanted = int(rate / GB * each)
-    most = int(allocatable_cpu_millis(instance.vcpus) * L2_CPU_SHARE)
+    most = int(allocatable_cpu_millicores(instance.vcpus) * L2_CPU_SHARE)
     if wanted > most:
         rate = most / each * GB
     return CurvineTraffic(
         bytes_per_second=rate,
-        fuse_millis=max(CURVINE_CSI_CPU, int(rate / GB * FUSE_CPU_MILLIS)),
-        worker_millis=curvine_worker_cpu(instance, bytes_per_second=rate),
-        wanted_millis=wanted,
+        fuse_millicores=max(CURVINE_CSI_CPU, int(rate / GB * FUSE_CPU_MILLICORES)),
+        worker_millicores=curvine_worker_cpu(instance, bytes_per_second=rate),
+        wanted_millicores=wanted,
         cpu_bound=wanted > most,
     )
 
@@ -174,18 +174,18 @@ def curvine_worker_cpu(instance: InstanceType, *, bytes_per_second: float) -> in
         return 0
     small = instance.ram_gib <= SMALL_NODE_RAM_GIB
     least = CURVINE_WORKER_SMALL_CPU if small else CURVINE_WORKER_CPU
-    return max(least, int(bytes_per_second / GB * WORKER_CPU_MILLIS))
+    return max(least, int(bytes_per_second / GB * WORKER_CPU_MILLICORES))
 
 
-def client_cpu_millis(instance: InstanceType, gpus: int) -> int:
+def client_cpu_millicores(instance: InstanceType, gpus: int) -> int:
     """CPU that one engine's LMCache server takes for its part of what its node reads.
 
     >>> from kascade.catalog.instances import INSTANCES
-    >>> client_cpu_millis(INSTANCES["ml.g6e.4xlarge"], 1)
+    >>> client_cpu_millicores(INSTANCES["ml.g6e.4xlarge"], 1)
     1283
     """
     rate = curvine_traffic(instance).bytes_per_second
-    return int(rate / GB * CLIENT_CPU_MILLIS) * gpus // instance.gpus
+    return int(rate / GB * CLIENT_CPU_MILLICORES) * gpus // instance.gpus
 
 
 def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switches
@@ -219,25 +219,27 @@ def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switc
     (9, [])
     """
     found = [
-        Daemon(name="aws-node", memory_mib=200, cpu_millis=50, reason="VPC CNI, estimate"),
-        Daemon(name="kube-proxy", memory_mib=64, cpu_millis=100, reason="EKS add-on, estimate"),
+        Daemon(name="aws-node", memory_mib=200, cpu_millicores=50, reason="VPC CNI, estimate"),
+        Daemon(name="kube-proxy", memory_mib=64, cpu_millicores=100, reason="EKS add-on, estimate"),
         Daemon(
             name="eks-pod-identity-agent",
             memory_mib=64,
-            cpu_millis=20,
+            cpu_millicores=20,
             reason="EKS add-on, estimate",
         ),
-        Daemon(name="ebs-csi-node", memory_mib=256, cpu_millis=30, reason="EKS add-on, estimate"),
+        Daemon(
+            name="ebs-csi-node", memory_mib=256, cpu_millicores=30, reason="EKS add-on, estimate"
+        ),
         Daemon(
             name="health-monitoring-agent",
             memory_mib=512,
-            cpu_millis=500,
+            cpu_millicores=500,
             reason="request and limit in HyperPod's chart",
         ),
         Daemon(
             name="nvidia-device-plugin",
             memory_mib=128,
-            cpu_millis=50,
+            cpu_millicores=50,
             reason="sets none, estimate",
         ),
     ]
@@ -246,7 +248,7 @@ def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switc
             Daemon(
                 name="efa-device-plugin",
                 memory_mib=64,
-                cpu_millis=10,
+                cpu_millicores=10,
                 reason="requests 20 Mi in its chart, estimate",
             )
         )
@@ -256,7 +258,7 @@ def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switc
             Daemon(
                 name="curvine-csi-node",
                 memory_mib=CURVINE_CSI_MIB,
-                cpu_millis=traffic.fuse_millis,
+                cpu_millicores=traffic.fuse_millicores,
                 reason=f"our limit; {traffic.reason}",
             )
         )
@@ -265,7 +267,7 @@ def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switc
                 Daemon(
                     name="curvine-worker",
                     memory_mib=curvine_worker_mib(instance),
-                    cpu_millis=traffic.worker_millis,
+                    cpu_millicores=traffic.worker_millicores,
                     reason=f"our limit; {traffic.reason}",
                 )
             )
@@ -274,7 +276,7 @@ def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switc
             Daemon(
                 name="s3-csi-node",
                 memory_mib=256,
-                cpu_millis=30,
+                cpu_millicores=30,
                 reason="limit of its plugin and requests of its three containers, in its chart",
             )
         )
@@ -283,7 +285,7 @@ def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switc
             Daemon(
                 name="fsx-csi-node",
                 memory_mib=256,
-                cpu_millis=30,
+                cpu_millicores=30,
                 reason="estimate, as the S3 driver's: three containers of the same kind",
             )
         )
@@ -291,7 +293,7 @@ def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switc
         Daemon(
             name=f"{MOUNTPOINT}-{model}",
             memory_mib=MOUNTPOINT_MIB,
-            cpu_millis=MOUNTPOINT_CPU_MILLIS,
+            cpu_millicores=MOUNTPOINT_CPU_MILLICORES,
             reason="our limit",
         )
         for model in s3_volumes
@@ -300,7 +302,7 @@ def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switc
         one = Daemon(
             name="janitor",
             memory_mib=JANITOR_MIB,
-            cpu_millis=JANITOR_CPU,
+            cpu_millicores=JANITOR_CPU,
             reason="our limit; room beside each GPU, since any node may carry it",
         )
         found += [one] * instance.gpus
@@ -309,17 +311,17 @@ def daemons(  # noqa: PLR0913 - keyword-only but for one, and most of them switc
             Daemon(
                 name="ai-toolkit",
                 memory_mib=0,
-                cpu_millis=100,
+                cpu_millicores=100,
                 reason="its RAM is the tiered-storage percentage; CPU is an estimate",
             )
         )
     return tuple(found)
 
 
-def allocatable_cpu_millis(vcpus: int) -> int:
+def allocatable_cpu_millicores(vcpus: int) -> int:
     """CPU that EKS leaves to pods: it reserves 6 %, 1 %, 0.5 %, 0.5 % and 0.25 % of the rest.
 
-    >>> allocatable_cpu_millis(16)
+    >>> allocatable_cpu_millicores(16)
     15890
     """
     reserved = 60 + 10 * (vcpus > 1) + 5 * min(2, max(0, vcpus - 2)) + 2.5 * max(0, vcpus - 4)
@@ -331,7 +333,7 @@ class HostShare:
     """RAM and CPU of one engine pod, by its share of the node's GPUs."""
 
     ram_mib: int
-    cpu_millis: int
+    cpu_millicores: int
     tiered_mib: int
     daemon_mib: int
 
@@ -357,11 +359,11 @@ def host_share(
     tiered = instance.ram_gib * MIB_PER_GIB * (tiered_percentage or 0) // 100
     daemon_mib = sum(daemon.memory_mib for daemon in carried)
     ram = instance.allocatable_ram_mib - tiered - daemon_mib - PAGE_CACHE_SPARE_MIB
-    taken = sum(daemon.cpu_millis for daemon in carried)
-    cpu = allocatable_cpu_millis(instance.vcpus) - taken - CPU_SPARE_MILLIS
+    taken = sum(daemon.cpu_millicores for daemon in carried)
+    cpu = allocatable_cpu_millicores(instance.vcpus) - taken - CPU_SPARE_MILLICORES
     return HostShare(
         ram_mib=ram * gpus // instance.gpus,
-        cpu_millis=cpu * gpus // instance.gpus,
+        cpu_millicores=cpu * gpus // instance.gpus,
         tiered_mib=tiered,
         daemon_mib=daemon_mib,
     )
@@ -379,7 +381,7 @@ def engine_mib(gpus: int) -> int:
 def l1_room_gib(share: HostShare, gpus: int) -> int:
     """Whole GiB that one replica can give to L1; below 1 when nothing is left.
 
-    >>> l1_room_gib(HostShare(ram_mib=40_960, cpu_millis=8000, tiered_mib=0, daemon_mib=0), 1)
+    >>> l1_room_gib(HostShare(ram_mib=40_960, cpu_millicores=8000, tiered_mib=0, daemon_mib=0), 1)
     28
     """
     fixed = engine_mib(gpus) + SHM_PER_GPU_MIB * gpus + lmcache_mib(0, gpus)
@@ -399,7 +401,7 @@ def lmcache_mib(l1_gib: int, gpus: int) -> int:
 def serde_workers(share: HostShare) -> int:
     """Threads that seal and open blocks: half as many as the pod has CPUs, 16 at most.
 
-    >>> serde_workers(HostShare(ram_mib=0, cpu_millis=14_000, tiered_mib=0, daemon_mib=0))
+    >>> serde_workers(HostShare(ram_mib=0, cpu_millicores=14_000, tiered_mib=0, daemon_mib=0))
     7
     """
-    return max(1, min(16, round(share.cpu_millis / 2000)))
+    return max(1, min(16, round(share.cpu_millicores / 2000)))

@@ -51,7 +51,7 @@ def janitor_plan(
     l2 = engine.lmcache.l2
     if l2 is None or isinstance(l2, ManagedL2Plan) or not settings.enabled:
         return None
-    budget = engine.replicas * l2.capacity_gb * GIB
+    budget = engine.replicas * l2.capacity_gib * GIB
     encrypted, chunk = l2.key_secret is not None, engine.lmcache.chunk_size
     kv = int(engine.figures.kv_per_token_per_gpu.value)
     return JanitorPlan(
@@ -70,7 +70,7 @@ def janitor_plan(
         budget=Figure(
             value=budget,
             unit="bytes",
-            reason=f"{engine.replicas} x {l2.capacity_gb} GiB that each replica may write",
+            reason=f"{engine.replicas} x {l2.capacity_gib} GiB that each replica may write",
         ),
         object_bytes=Figure(
             value=objects.object_bytes(kv, chunk_size=chunk, encrypted=encrypted),
@@ -86,5 +86,5 @@ def janitor_plan(
         unreadable_seconds=UNREADABLE_SECONDS,
         disk_full_at=DISK_FULL_AT,
         port=PORT,
-        size=ContainerSize(cpu_millis=host.JANITOR_CPU, memory_mib=host.JANITOR_MIB),
+        size=ContainerSize(cpu_millicores=host.JANITOR_CPU, memory_mib=host.JANITOR_MIB),
     )

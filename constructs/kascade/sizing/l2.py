@@ -87,7 +87,7 @@ def curvine_workers(*, objects: int, share_gib: int) -> int:
     >>> curvine_workers(objects=128, share_gib=100)
     100
     """
-    most = share_gib * MIB_PER_GIB // pool.BLOCK_SIZE_MB // 8
+    most = share_gib * MIB_PER_GIB // pool.BLOCK_SIZE_MIB // 8
     return max(L2_WORKERS, min(objects, most, MOST_WORKERS))
 
 
@@ -98,7 +98,7 @@ def room_for_writers(share: L2Share, *, objects: int) -> L2Share:
     every write with EIO, never with ENOSPC.
     """
     workers = curvine_workers(objects=objects, share_gib=share.capacity_gib)
-    reserved = math.ceil(workers * pool.BLOCK_SIZE_MB / MIB_PER_GIB)
+    reserved = math.ceil(workers * pool.BLOCK_SIZE_MIB / MIB_PER_GIB)
     return replace(
         share,
         workers=workers,
@@ -125,7 +125,7 @@ def l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pla
             mount_path=CACHE_MOUNT,
             # Only the engine's own directory is mounted, so no engine can reach another's.
             base_path=CACHE_MOUNT,
-            capacity_gb=l2.capacity_gib,
+            capacity_gib=l2.capacity_gib,
             workers=l2.workers,
             serde_workers=serde_workers,
             evict_at=l2.usable,
@@ -139,7 +139,7 @@ def l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pla
         # LMCache makes missing directories through the mount, which would stamp them with the
         # volume's time to live; so the volume itself is the base path and nothing is made below.
         base_path=CACHE_MOUNT,
-        capacity_gb=l2.capacity_gib,
+        capacity_gib=l2.capacity_gib,
         workers=l2.workers,
         serde_workers=serde_workers,
         evict_at=l2.usable,
@@ -151,7 +151,7 @@ def l2_plan(given: EngineInput, l2: L2Share | None, serde_workers: int) -> L2Pla
 def _volume(given: EngineInput, settings: CurvineConfig) -> str:
     directory = directory_of(given, settings.encryption)
     # Whatever becomes an attribute of the volume.
-    parts = (settings.ttl_hours, settings.masters, CLIENT_TIMEOUT_MS, pool.BLOCK_SIZE_MB)
+    parts = (settings.ttl_hours, settings.masters, CLIENT_TIMEOUT_MS, pool.BLOCK_SIZE_MIB)
     fixed = f"{directory} {parts}"
     return f"kv-{given.model.name}-{short_hash(fixed)}"
 
@@ -168,7 +168,7 @@ def _managed(
         shared_memory=SHARED_MEMORY,
         host_directory=HOST_SHARED_MEMORY,
         mount_path=CACHE_MOUNT,
-        capacity_gb=l2.capacity_gib,
+        capacity_gib=l2.capacity_gib,
         serde_workers=serde_workers,
         key_secret=key_secret,
     )

@@ -155,13 +155,13 @@ def _check_objects(given: EngineInput, kv_per_gpu: int) -> None:
         kv_per_gpu, chunk_size=cache.chunk_size, encrypted=cache.l2.encryption == "aesgcm"
     )
     one = f"one chunk of {cache.chunk_size} tokens of {model} is {format_bytes(size)} on each GPU"
-    if size > pool.BLOCK_SIZE_MB * MIB:
+    if size > pool.BLOCK_SIZE_MIB * MIB:
         most = objects.largest_chunk(
-            kv_per_gpu, block_size=cache.block_size, most_bytes=pool.BLOCK_SIZE_MB * MIB
+            kv_per_gpu, block_size=cache.block_size, most_bytes=pool.BLOCK_SIZE_MIB * MIB
         )
         given.refuse(
             "model",
-            f"{one}, more than a Curvine block of {pool.BLOCK_SIZE_MB} MiB",
+            f"{one}, more than a Curvine block of {pool.BLOCK_SIZE_MIB} MiB",
             ("cache", "chunk_size"),
             remedies=((setting(("cache", "chunk_size"), most),),),
             code="chunk-of-a-block",
@@ -273,7 +273,7 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
         share = replace(
             share,
             ram_mib=share.ram_mib - host.OPERATOR_SIDECARS_MIB,
-            cpu_millis=share.cpu_millis - host.OPERATOR_SIDECARS_MILLIS,
+            cpu_millicores=share.cpu_millicores - host.OPERATOR_SIDECARS_MILLIS,
         )
     shm = host.SHM_PER_GPU_MIB * given.tp
     engine = host.engine_mib(given.tp)
@@ -321,18 +321,20 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
             )
         )
         return None
-    server_cpu = host.LMCACHE_CPU_MILLIS + host.LMCACHE_CPU_PER_GPU_MILLIS * given.tp
+    server_cpu = host.LMCACHE_CPU_MILLICORES + host.LMCACHE_CPU_PER_GPU_MILLICORES * given.tp
     if given.config.cache.l2.kind == "curvine":
         # As far as there is any: without it L2 is slower, without the engine there is none.
-        spare = share.cpu_millis - server_cpu - host.ENGINE_MIN_CPU_MILLIS
-        server_cpu += max(0, min(host.client_cpu_millis(given.instance, given.tp), spare))
-    engine_cpu = min(share.cpu_millis - server_cpu, host.ENGINE_CPU_PER_GPU_MILLIS * given.tp)
-    if engine_cpu < host.ENGINE_MIN_CPU_MILLIS:
+        spare = share.cpu_millicores - server_cpu - host.ENGINE_MIN_CPU_MILLICORES
+        server_cpu += max(0, min(host.client_cpu_millicores(given.instance, given.tp), spare))
+    engine_cpu = min(
+        share.cpu_millicores - server_cpu, host.ENGINE_CPU_PER_GPU_MILLICORES * given.tp
+    )
+    if engine_cpu < host.ENGINE_MIN_CPU_MILLICORES:
         given.refuse(
             "instance_group",
-            f"{given.instance.name} leaves {max(0, share.cpu_millis)} thousandths of a CPU "
-            f"to {given.model.name} after its daemons; {server_cpu + host.ENGINE_MIN_CPU_MILLIS} "
-            "are needed",
+            f"{given.instance.name} leaves {max(0, share.cpu_millicores)} millicores to "
+            f"{given.model.name} after its daemons; "
+            f"{server_cpu + host.ENGINE_MIN_CPU_MILLICORES} are needed",
             remedies=(
                 given.other_types(
                     fits=lambda kind: kind.gpus >= given.tp and kind.vcpus > given.instance.vcpus
@@ -345,8 +347,8 @@ def size_host(given: EngineInput, carried: tuple[host.Daemon, ...]) -> HostSizin
     return HostSizing(
         l1_gib=l1,
         l1_reason=f"as configured, of {room} GiB possible" if wanted else parts,
-        engine=ContainerSize(cpu_millis=engine_cpu, memory_mib=engine + shm),
-        server=ContainerSize(cpu_millis=server_cpu, memory_mib=host.lmcache_mib(l1, given.tp)),
+        engine=ContainerSize(cpu_millicores=engine_cpu, memory_mib=engine + shm),
+        server=ContainerSize(cpu_millicores=server_cpu, memory_mib=host.lmcache_mib(l1, given.tp)),
         shm_mib=shm,
         serde_workers=host.serde_workers(share),
     )

@@ -22,15 +22,15 @@ KYVERNO_REPLICAS: Final = 3
 """Kyverno's own advice for an installation that must not be missed: while none answers, no pod of
 these models is admitted."""
 
-KYVERNO_CPU_MILLIS: Final = 100
+KYVERNO_CPU_MILLICORES: Final = 100
 KYVERNO_MIB: Final = 256
 KYVERNO_LIMIT_MIB: Final = 512
-"""Its chart asks for 100 thousandths and 128 MiB and stops at 384; it holds every policy and no
+"""Its chart asks for 100 millicores and 128 MiB and stops at 384; it holds every policy and no
 more here, but a restart for want of memory keeps pods from starting."""
 
 KYVERNO_WEBHOOK_PORT: Final = 9443
 
-OPERATOR_CPU_MILLIS: Final = 1500
+OPERATOR_CPU_MILLICORES: Final = 1500
 """What the add-on asks of system nodes: 500 for the operator (its manager.yaml), the rest an
 estimate for KEDA's three pods, two load balancer controllers and a router of each model."""
 
@@ -79,7 +79,7 @@ def admission_plan(config: ServingConfig) -> AdmissionPlan | None:
             replicas=KYVERNO_REPLICAS,
             webhook_port=KYVERNO_WEBHOOK_PORT,
             size=ContainerSize(
-                cpu_millis=KYVERNO_CPU_MILLIS,
+                cpu_millicores=KYVERNO_CPU_MILLICORES,
                 memory_mib=KYVERNO_MIB,
                 memory_limit_mib=KYVERNO_LIMIT_MIB,
             ),
@@ -87,14 +87,14 @@ def admission_plan(config: ServingConfig) -> AdmissionPlan | None:
     )
 
 
-def system_cpu_millis(config: ServingConfig) -> int:
+def system_cpu_millicores(config: ServingConfig) -> int:
     """CPU that the operator and Kyverno ask of system nodes."""
     admission = admission_plan(config)
     if admission is None:
         return 0
     kyverno = admission.kyverno
     return (
-        OPERATOR_CPU_MILLIS
-        + features.DEPENDENCY_CPU_MILLIS
-        + (0 if kyverno is None else kyverno.replicas * kyverno.size.cpu_millis)
+        OPERATOR_CPU_MILLICORES
+        + features.DEPENDENCY_CPU_MILLICORES
+        + (0 if kyverno is None else kyverno.replicas * kyverno.size.cpu_millicores)
     )

@@ -18,7 +18,7 @@ EVICT_AT: Final = 0.9
 """Share of its part of the pool at which an engine begins to evict what it wrote. The rest is room
 for what is written while it does; what open files reserve is taken off before."""
 
-BLOCK_SIZE_MB: Final = 128
+BLOCK_SIZE_MIB: Final = 128
 """Curvine's own block size. One for all, since it is an attribute of every volume and Kubernetes
 changes no attribute of a volume that exists; a chunk of up to 128 MiB lies in one block."""
 

@@ -24,7 +24,7 @@ from kascade.plan import (
 )
 from kascade.sizing import host, pool
 from kascade.sizing.draft import Draft, Group
-from kascade.sizing.fit import MASTER_CPU_MILLIS
+from kascade.sizing.fit import MASTER_CPU_MILLICORES
 from kascade.sizing.inputs import EngineInput
 from kascade.sizing.janitor import janitor_plan
 from kascade.sizing.l2 import CLIENT_TIMEOUT_MS, L2Share
@@ -153,7 +153,7 @@ def curvine_plan(
         registrar_image=draft.image("csi_registrar"),
         masters=l2.masters,
         master_size=ContainerSize(
-            cpu_millis=MASTER_CPU_MILLIS, memory_mib=2048, memory_limit_mib=4096
+            cpu_millicores=MASTER_CPU_MILLICORES, memory_mib=2048, memory_limit_mib=4096
         ),
         csi_size=_csi_size(groups),
         meta_volume_gib=20,
@@ -166,16 +166,16 @@ def curvine_plan(
         fuse_web_port=9002,
         host_path=draft.cache_host_path,
         nvme_mount=draft.config.hyperpod.nvme_mount,
-        reserved_gb=l2.reserved_gib_per_node,
+        reserved_gib=l2.reserved_gib_per_node,
         workers=tuple(
             CurvineWorkerPlan(
                 group=group.config.name,
                 instance_type=group.types[0].name,
                 other_types=tuple(kind.name for kind in group.types[1:]),
                 nodes=group.config.count,
-                capacity_gb=group.capacity_gib,
+                capacity_gib=group.capacity_gib,
                 size=ContainerSize(
-                    cpu_millis=host.curvine_traffic(group.instance).worker_millis,
+                    cpu_millicores=host.curvine_traffic(group.instance).worker_millicores,
                     memory_mib=host.curvine_worker_mib(group.instance),
                 ),
             )
@@ -190,7 +190,7 @@ def curvine_plan(
             for engine in engines
             if isinstance(attached := engine.lmcache.l2, CurvineL2Plan)
         ),
-        block_size_mb=pool.BLOCK_SIZE_MB,
+        block_size_mib=pool.BLOCK_SIZE_MIB,
         ttl_hours=l2.ttl_hours,
         client_timeout_ms=CLIENT_TIMEOUT_MS,
         worker_policy="robin" if equal else "load_based",
@@ -203,9 +203,9 @@ def _csi_size(groups: Mapping[str, Group]) -> ContainerSize:
     The plan keeps on each node what that node's own rate takes, so where groups differ the rest is
     there although nobody asks for it.
     """
-    asked = [host.curvine_traffic(group.instance).fuse_millis for group in groups.values()]
+    asked = [host.curvine_traffic(group.instance).fuse_millicores for group in groups.values()]
     return ContainerSize(
-        cpu_millis=min(asked, default=host.CURVINE_CSI_CPU), memory_mib=host.CURVINE_CSI_MIB
+        cpu_millicores=min(asked, default=host.CURVINE_CSI_CPU), memory_mib=host.CURVINE_CSI_MIB
     )
 
 

@@ -37,7 +37,7 @@ GATEWAY_PORT: Final = 8000
 GATEWAY_REPLICAS: Final = 2
 """It keeps no state, and a node may be away."""
 
-GATEWAY_CPU_MILLIS: Final = 50
+GATEWAY_CPU_MILLICORES: Final = 50
 GATEWAY_MIB: Final = 64
 GATEWAY_LIMIT_MIB: Final = 256
 """It passes bodies and answers on in pieces, so it holds little of them."""
@@ -105,7 +105,7 @@ def gateways_of(
             port=GATEWAY_PORT,
             replicas=GATEWAY_REPLICAS,
             size=ContainerSize(
-                cpu_millis=GATEWAY_CPU_MILLIS,
+                cpu_millicores=GATEWAY_CPU_MILLICORES,
                 memory_mib=GATEWAY_MIB,
                 memory_limit_mib=GATEWAY_LIMIT_MIB,
             ),

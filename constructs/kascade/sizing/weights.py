@@ -53,8 +53,10 @@ def mounted_weights(given: EngineInput) -> MountedWeights | None:
     if weights.kind == "claim":
         return MountedWeights(claim=weights.name, folder=weights.path, bucket=None)
     region = given.config.region
-    size = ContainerSize(cpu_millis=host.MOUNTPOINT_CPU_MILLIS, memory_mib=host.MOUNTPOINT_MIB)
-    fixed = f"{weights.bucket} {weights.prefix} {region} {size.cpu_millis} {size.memory_mib}"
+    size = ContainerSize(
+        cpu_millicores=host.MOUNTPOINT_CPU_MILLICORES, memory_mib=host.MOUNTPOINT_MIB
+    )
+    fixed = f"{weights.bucket} {weights.prefix} {region} {size.cpu_millicores} {size.memory_mib}"
     bucket = BucketVolumePlan(
         name=f"weights-{given.model.name}-{short_hash(fixed)}",
         claim_namespace=given.config.name,

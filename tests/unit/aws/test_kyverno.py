@@ -21,7 +21,7 @@ KYVERNO = KyvernoPlan(
     image_registry=None,
     replicas=3,
     webhook_port=9443,
-    size=ContainerSize(cpu_millis=100, memory_mib=256, memory_limit_mib=512),
+    size=ContainerSize(cpu_millicores=100, memory_mib=256, memory_limit_mib=512),
 )
 CHARTS = {
     "cache": [make_object("DaemonSet", "worker", "cache")],

@@ -85,8 +85,8 @@ def test_worker_size_is_the_plans(plan: ServingPlan, charts: dict[str, list[Obje
     assert plan.curvine is not None
     for worker in plan.curvine.workers:
         written = configurations(charts["cache"])[f"curvine-worker-{worker.group}"]
-        assert written["worker"]["data_dir"] == [f"[SSD:{worker.capacity_gb}GB]/data/curvine"]
-        assert written["worker"]["dir_reserved"] == f"{plan.curvine.reserved_gb}GB"
+        assert written["worker"]["data_dir"] == [f"[SSD:{worker.capacity_gib}GB]/data/curvine"]
+        assert written["worker"]["dir_reserved"] == f"{plan.curvine.reserved_gib}GB"
         assert written["worker"]["web_port"] == plan.curvine.worker_web_port
 
 
@@ -110,7 +110,7 @@ def test_masters_know_each_other_by_the_names_they_call_themselves(
 def test_a_changed_configuration_restarts_the_pods(
     curvine: CurvinePlan, default_plan: ServingPlan, rendered: Render, cache: list[Object]
 ) -> None:
-    changed = rendered(replace(default_plan, curvine=replace(curvine, reserved_gb=7)))["cache"]
+    changed = rendered(replace(default_plan, curvine=replace(curvine, reserved_gib=7)))["cache"]
 
     def hashes(objects: list[Object]) -> dict[str, Any]:
         return {

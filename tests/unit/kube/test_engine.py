@@ -150,7 +150,7 @@ def test_sizes_come_from_the_plan(engine: EnginePlan, vllm: Object, lmcache: Obj
     assert given["--tensor-parallel-size"] == str(engine.gpus)
     assert given["--max-model-len"] == str(engine.max_model_len)
     assert given["--gpu-memory-utilization"] == str(engine.gpu_memory_utilization)
-    assert flags(lmcache["args"])["--l1-size-gb"] == str(engine.lmcache.l1_gb)
+    assert flags(lmcache["args"])["--l1-size-gb"] == str(engine.lmcache.l1_gib)
     # Flags that vLLM 0.32 rejects.
     assert not {"--swap-space", "--disable-log-requests", "--device"} & given.keys()
 
@@ -171,7 +171,7 @@ def test_l2_adapter(l2: CurvineL2Plan, lmcache: Object) -> None:
     assert adapter["relative_tmp_dir"] == ".tmp-$(POD_NAME)"
     assert adapter["shared"] is True
     # The capacity bounds nothing without the eviction block.
-    assert adapter["max_capacity_gb"] == l2.capacity_gb
+    assert adapter["max_capacity_gb"] == l2.capacity_gib
     assert adapter["eviction"]["trigger_watermark"] == l2.evict_at
     mounted = {mount["name"]: mount["mountPath"] for mount in lmcache["volumeMounts"]}["cache-key"]
     assert adapter["serde"] == {

@@ -51,7 +51,7 @@ def test_it_lists_what_a_person_needs_and_has_all_of_it() -> None:
 def test_a_pool_alone_is_the_pool_of_a_deployment(curvine: CurvinePlan) -> None:
     alone = kube.plan_pool(**POOL, name=curvine.cluster_id).curvine
     (mine,), (theirs,) = alone.workers, curvine.workers
-    assert (mine.capacity_gb, mine.size) == (theirs.capacity_gb, theirs.size)
+    assert (mine.capacity_gib, mine.size) == (theirs.capacity_gib, theirs.size)
     assert (mine.group, mine.nodes) == ("Gpu", 2)
     assert alone.csi_size == curvine.csi_size
     assert alone.host_path == curvine.host_path
@@ -110,7 +110,7 @@ def test_a_model_alone_is_that_of_a_deployment_without_l2(engine: EnginePlan) ->
         assert getattr(alone.engine, field) == getattr(engine, field), field
     assert alone.engine.lmcache.l2 is None
     # What nobody else takes of the node is L1's.
-    assert alone.engine.lmcache.l1_gb > engine.lmcache.l1_gb
+    assert alone.engine.lmcache.l1_gib > engine.lmcache.l1_gib
     assert alone.router.engine == "qwen"
     assert alone.router.name == "qwen-router"
     assert {alone.engine.namespace, alone.router.namespace} == {MODEL["namespace"]}
@@ -155,7 +155,7 @@ def test_nodes_may_be_of_several_types() -> None:
     nodes = kube.Nodes(group="g", instance_type=("ml.g6e.4xlarge", "ml.g6e.8xlarge"), count=2)
     plan = kube.plan_model(**{**MODEL, "nodes": nodes})
     assert plan.engine.instance_types == ("ml.g6e.4xlarge", "ml.g6e.8xlarge")
-    assert plan.engine.lmcache.l1_gb == kube.plan_model(**MODEL).engine.lmcache.l1_gb
+    assert plan.engine.lmcache.l1_gib == kube.plan_model(**MODEL).engine.lmcache.l1_gib
 
 
 def test_a_namespace_is_closed_and_takes_what_it_is_for(chart: cdk8s.Chart) -> None:

@@ -198,7 +198,7 @@ def test_every_engine_mounts_its_own_directory_of_the_claim(
 
 def test_all_engines_together_stay_within_the_capacity(directory: ServingPlan) -> None:
     written = [
-        engine.replicas * engine.lmcache.l2.capacity_gb
+        engine.replicas * engine.lmcache.l2.capacity_gib
         for engine in directory.engines
         if isinstance(engine.lmcache.l2, DirectoryL2Plan)
     ]

@@ -34,9 +34,9 @@ def test_fuse_and_worker_ask_for_what_the_nodes_network_brings() -> None:
     plan = planned("ml.g6e.4xlarge")
     curvine, engine = plan.curvine, plan.engines[0]
     assert curvine is not None
-    assert curvine.csi_size.cpu_millis == pytest.approx(1.975 * 1100, abs=1)
-    assert curvine.workers[0].size.cpu_millis == pytest.approx(1.975 * 1050, abs=1)
-    assert engine.lmcache.size.cpu_millis == pytest.approx(750 + 1.975 * 650, abs=1)
+    assert curvine.csi_size.cpu_millicores == pytest.approx(1.975 * 1100, abs=1)
+    assert curvine.workers[0].size.cpu_millicores == pytest.approx(1.975 * 1050, abs=1)
+    assert engine.lmcache.size.cpu_millicores == pytest.approx(750 + 1.975 * 650, abs=1)
     (group,) = plan.cluster.groups
     assert group.l2_cpu is not None
     assert group.l2_cpu.value == pytest.approx(1.975 * 2.15, abs=0.01)
@@ -46,8 +46,8 @@ def test_fuse_and_worker_ask_for_what_the_nodes_network_brings() -> None:
 def test_fuse_itself_ends_at_about_ten_cpus() -> None:
     traffic = host.curvine_traffic(INSTANCES["ml.p5.48xlarge"])
     assert traffic.bytes_per_second == 8.9 * GIB
-    assert traffic.fuse_millis == int(8.9 * GIB / GB * 1100)
-    assert 10_000 < traffic.fuse_millis < 11_000
+    assert traffic.fuse_millicores == int(8.9 * GIB / GB * 1100)
+    assert 10_000 < traffic.fuse_millicores < 11_000
     assert not traffic.cpu_bound
 
 
@@ -55,8 +55,8 @@ def test_a_node_with_few_cores_is_warned_of_and_reads_more_slowly() -> None:
     plan = planned("ml.g7.2xlarge", model="deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B")
     traffic = host.curvine_traffic(INSTANCES["ml.g7.2xlarge"])
     assert traffic.cpu_bound
-    taken = traffic.fuse_millis + traffic.worker_millis
-    assert taken <= 0.45 * host.allocatable_cpu_millis(8)
+    taken = traffic.fuse_millicores + traffic.worker_millicores
+    assert taken <= 0.45 * host.allocatable_cpu_millicores(8)
     (warning,) = [w for w in plan.warnings if "vCPUs for the same network" in w.message]
     assert "12.7 of 8 CPUs" in warning.message
     rate = plan.engines[0].figures.l2_load_rate
@@ -70,11 +70,11 @@ def test_requests_never_exceed_the_node(name: str) -> None:
     kind = INSTANCES[name]
     carried = host.daemons(kind, curvine=True, tiered_storage=False, janitor=True)
     share = host.host_share(kind, gpus=kind.gpus, tiered_percentage=None, carried=carried)
-    assert share.cpu_millis > 0
+    assert share.cpu_millicores > 0
     traffic = host.curvine_traffic(kind)
     each = 1100 + (1050 if kind.nvme_gb else 0)
     floors = host.CURVINE_CSI_CPU + host.CURVINE_WORKER_CPU
-    enough = traffic.fuse_millis + traffic.worker_millis
+    enough = traffic.fuse_millicores + traffic.worker_millicores
     assert enough >= traffic.bytes_per_second / GB * each - 2 or enough <= floors
 
 

@@ -58,11 +58,11 @@ def test_engines_are_no_larger_than_on_the_smallest() -> None:
     (alone,) = plan_of("ml.g6e.4xlarge").engines
     (either,) = plan_of(*LIST).engines
     # A node of the larger type has EFA, whose plugin takes a little.
-    assert 0 <= alone.lmcache.l1_gb - either.lmcache.l1_gb <= 1
+    assert 0 <= alone.lmcache.l1_gib - either.lmcache.l1_gib <= 1
     assert either.lmcache.l2 is not None
     assert alone.lmcache.l2 is not None
-    assert either.lmcache.l2.capacity_gb == alone.lmcache.l2.capacity_gb
-    assert either.size.cpu_millis <= alone.size.cpu_millis
+    assert either.lmcache.l2.capacity_gib == alone.lmcache.l2.capacity_gib
+    assert either.size.cpu_millicores <= alone.size.cpu_millicores
 
 
 @pytest.mark.parametrize("order", [LIST, tuple(reversed(LIST))])
@@ -70,7 +70,7 @@ def test_the_order_is_a_preference_and_changes_no_size(order: tuple[str, ...]) -
     plan = plan_of(*order)
     (group,) = plan.cluster.groups
     assert group.instance_types == order
-    assert plan.engines[0].lmcache.l1_gb == plan_of(*LIST).engines[0].lmcache.l1_gb
+    assert plan.engines[0].lmcache.l1_gib == plan_of(*LIST).engines[0].lmcache.l1_gib
 
 
 def test_plugins_stand_on_every_type_and_efas_on_those_that_have_it() -> None:
@@ -108,7 +108,7 @@ def test_each_type_that_is_not_listed_for_the_region_is_warned_of() -> None:
 def test_one_thread_per_core_leaves_half_the_cpus() -> None:
     (both,) = plan_of("ml.g6e.2xlarge").engines
     (one,) = plan_of("ml.g6e.2xlarge", threads_per_core=1).engines
-    assert one.size.cpu_millis < both.size.cpu_millis
+    assert one.size.cpu_millicores < both.size.cpu_millicores
     (group,) = plan_of("ml.g6e.2xlarge", threads_per_core=1).cluster.groups
     assert group.threads_per_core == 1
 

@@ -40,7 +40,7 @@ def test_marks_are_shares_of_what_the_replicas_may_write(planned: Planned) -> No
     plan = planned(high_water=0.9, low_water=0.5)
     (engine,), (janitor,) = plan.engines, plan.janitors
     assert engine.lmcache.l2 is not None
-    budget = engine.replicas * engine.lmcache.l2.capacity_gb * GIB
+    budget = engine.replicas * engine.lmcache.l2.capacity_gib * GIB
     assert janitor.budget.value == budget
     assert (janitor.high_bytes, janitor.low_bytes) == (int(budget * 0.9), int(budget * 0.5))
 
@@ -63,7 +63,7 @@ def test_all_marks_together_fit_the_pool() -> None:
     plan = plan_file(ROOT / "config" / "fleet.yaml")
     assert plan.curvine is not None
     pool = sum(
-        (worker.capacity_gb - plan.curvine.reserved_gb) * worker.nodes
+        (worker.capacity_gib - plan.curvine.reserved_gib) * worker.nodes
         for worker in plan.curvine.workers
     )
     assert 0 < sum(janitor.high_bytes for janitor in plan.janitors) < pool * GIB
@@ -74,7 +74,7 @@ def test_engines_evict_before_the_janitor_does(planned: Planned) -> None:
     plan = planned()
     l2 = plan.engines[0].lmcache.l2
     assert isinstance(l2, CurvineL2Plan)
-    own = l2.capacity_gb * l2.evict_at * plan.engines[0].replicas * GIB
+    own = l2.capacity_gib * l2.evict_at * plan.engines[0].replicas * GIB
     assert own < plan.janitors[0].high_bytes
     warned = planned(high_water=0.8, low_water=0.6).warnings
     (warning,) = [str(one) for one in warned if "high_water" in str(one)]

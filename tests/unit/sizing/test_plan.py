@@ -61,11 +61,11 @@ def test_no_two_models_share_a_directory(plan: ServingPlan) -> None:
 def test_engines_together_fit_the_pool(plan: ServingPlan) -> None:
     assert plan.curvine is not None
     pool = sum(
-        (worker.capacity_gb - plan.curvine.reserved_gb) * worker.nodes
+        (worker.capacity_gib - plan.curvine.reserved_gib) * worker.nodes
         for worker in plan.curvine.workers
     )
     wanted = sum(
-        engine.replicas * engine.lmcache.l2.capacity_gb
+        engine.replicas * engine.lmcache.l2.capacity_gib
         for engine in plan.engines
         if engine.lmcache.l2
     )

@@ -52,7 +52,7 @@ def test_an_l1_that_evicts_slowly(tmp_path: Path) -> None:
         ],
     }
     plan = plan_of(tmp_path, **big)
-    assert plan.engines[0].lmcache.l1_gb >= 900
+    assert plan.engines[0].lmcache.l1_gib >= 900
     (message,) = said(plan, *L1)
     assert "LMCache#418" in message
     assert "Set cache.l1.capacity_gib to 800" in message

@@ -166,7 +166,7 @@ def cluster_config(plan: CurvinePlan, worker: CurvineWorkerPlan | None = None) -
                 for number, host in enumerate(names.master_hosts, start=1)
             ),
         ),
-        client=ClientSection(block_size=f"{plan.block_size_mb}MB"),
+        client=ClientSection(block_size=f"{plan.block_size_mib}MB"),
         worker=None if worker is None else _worker_section(plan, worker),
     )
 
@@ -176,6 +176,6 @@ def _worker_section(plan: CurvinePlan, worker: CurvineWorkerPlan) -> WorkerSecti
         rpc_port=plan.worker_rpc_port,
         web_port=plan.worker_web_port,
         # The size must be an integer: with a decimal point the entry does not parse.
-        data_dir=(f"[SSD:{worker.capacity_gb}GB]{DATA_MOUNT}",),
-        dir_reserved=f"{plan.reserved_gb}GB",
+        data_dir=(f"[SSD:{worker.capacity_gib}GB]{DATA_MOUNT}",),
+        dir_reserved=f"{plan.reserved_gib}GB",
     )

@@ -73,7 +73,7 @@ def mount_attributes(curvine: CurvinePlan, volume: CurvineVolumePlan) -> Fields:
         "curvine-path": volume.curvine_path,
         "fs-path": "/",
         "web-port": f"{curvine.fuse_web_port}",
-        "client.block-size": f"{curvine.block_size_mb}MB",
+        "client.block-size": f"{curvine.block_size_mib}MB",
         # Age since the last write; reading does not renew it. "free" would only drop copies of
         # what also lies in S3.
         "client.ttl-ms": f"{curvine.ttl_hours}h",

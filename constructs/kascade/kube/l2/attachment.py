@@ -112,7 +112,7 @@ def _files(l2: CurvineL2Plan | DirectoryL2Plan) -> FsNativeAdapter:
         base_path=l2.base_path,
         relative_tmp_dir=f"{TEMP_PREFIX}$(POD_NAME)",
         num_workers=l2.workers,
-        max_capacity_gb=l2.capacity_gb,
+        max_capacity_gb=l2.capacity_gib,
         eviction=Eviction(
             eviction_policy="LRU", trigger_watermark=l2.evict_at, eviction_ratio=l2.evict_ratio
         ),
