@@ -1,4 +1,4 @@
-"""kubectl as a child process: every call has a deadline, every failure is a sentence."""
+"""kubectl as a child process: every call has a deadline, every failure is a message."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Kubectl:
         except OSError as error:
             raise self._no_start(error) from None
         if done.returncode:
-            raise KascadeError(self._sentence(arguments, done.stderr))
+            raise KascadeError(self._message(arguments, done.stderr))
         return done.stdout
 
     def json(self, *arguments: str) -> dict[str, Any] | None:
@@ -148,7 +148,7 @@ class Kubectl:
                     line = None
                 if line is None:
                     text = " ".join(said) or "it printed nothing"
-                    raise KascadeError(self._sentence(("port-forward", what), text))
+                    raise KascadeError(self._message(("port-forward", what), text))
                 said.append(line)
                 match = _FORWARDING.search(line)
                 if match:
@@ -193,7 +193,7 @@ class Kubectl:
             "again"
         )
 
-    def _sentence(self, arguments: Sequence[str], said: str) -> str:
+    def _message(self, arguments: Sequence[str], said: str) -> str:
         # Above the sentence for people stand client-go's own log lines, such as "E1129 ...".
         lines = [line for line in said.splitlines() if line and not _LOG_LINE.match(line)]
         text = " ".join(" ".join(lines or [said]).split())[:_LONGEST] or "it said nothing"

@@ -88,7 +88,7 @@ class CascadeAdmission(Construct):
             self,
             "ValidatingAdmissionPolicy",
             meta.named(f"{name}-proof"),
-            verification(engine, policy=name),
+            validation(engine, policy=name),
             {"validationActions": ["Deny"]},
         )
 
@@ -232,7 +232,7 @@ def _add_named(
         yield unless(there, add(path(f"{field}/-"), item))
 
 
-def verification(engine: EnginePlan, *, policy: str) -> Fields:
+def validation(engine: EnginePlan, *, policy: str) -> Fields:
     """Specification of the second policy: no pod of this model without its cascade."""
     server = (
         f"object.spec.?initContainers.orValue([]).exists(c, c.name == "

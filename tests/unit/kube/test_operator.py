@@ -13,7 +13,7 @@ from k8s.charts import build_charts, manifest_app
 from k8s.engine import EngineChart
 from kascade import KascadeError, ServingPlan, plan_file
 from kascade.kube._cel import cel, pointer
-from kascade.kube.admission import mutation, verification
+from kascade.kube.admission import mutation, validation
 from kascade.kube.l2.attachment import attach
 from kascade.kube.lmcache import server_args
 from kascade.kube.vllm import transfer_arg
@@ -134,7 +134,7 @@ def test_the_text_holds_the_arguments_of_our_own_pods(
     text = spec["mutations"][0]["jsonPatch"]["expression"]
     assert cel(transfer_arg(engine)) in text
     assert cel(server_args(engine, l2)) in text
-    validations: Any = verification(engine, policy="p")["validations"]
+    validations: Any = validation(engine, policy="p")["validations"]
     assert cel(transfer_arg(engine)) in validations[1]["expression"]
 
 
