@@ -222,7 +222,7 @@ REFUSED: dict[str, tuple[str, Callable[[Object], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("error", REFUSED)
+@pytest.mark.parametrize("mistake", REFUSED)
 def test_a_refusal_to_start_is_seen(default: list[Object], mistake: str) -> None:
     role, change, words = REFUSED[mistake]
     case = next(case for case in cases(default) if case.role == role)
@@ -257,7 +257,7 @@ DROPPED: dict[str, tuple[Callable[[Object], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("error", DROPPED)
+@pytest.mark.parametrize("mistake", DROPPED)
 def test_what_curvine_would_drop_is_seen(default: list[Object], mistake: str) -> None:
     change, words = DROPPED[mistake]
     config = copy.deepcopy(files(default)["curvine-worker-gpu"])

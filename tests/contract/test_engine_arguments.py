@@ -227,13 +227,13 @@ def lmcache_mistakes(good: list[str]) -> Mistakes:
     }
 
 
-@pytest.mark.parametrize("error", sorted(vllm_mistakes(["--kv-transfer-config={}"])))
+@pytest.mark.parametrize("mistake", sorted(vllm_mistakes(["--kv-transfer-config={}"])))
 def test_vllm_refuses(answers: Document, mistake: str) -> None:
     _, words = vllm_mistakes(["--kv-transfer-config={}"])[mistake]
     assert words in answers["vllm"][mistake]["rejected"]
 
 
-@pytest.mark.parametrize("error", sorted(lmcache_mistakes(['--l2-adapter={"base_path": ""}'])))
+@pytest.mark.parametrize("mistake", sorted(lmcache_mistakes(['--l2-adapter={"base_path": ""}'])))
 def test_lmcache_refuses(answers: Document, mistake: str) -> None:
     _, words = lmcache_mistakes(['--l2-adapter={"base_path": ""}'])[mistake]
     assert words in answers["lmcache"][mistake]["rejected"]

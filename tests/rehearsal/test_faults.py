@@ -77,7 +77,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("error", REFUSED, ids=_id)
+@pytest.mark.parametrize("mistake", REFUSED, ids=_id)
 def test_the_api_server_refuses(cluster: Cluster, rendered: Rendered, mistake: Mistake) -> None:
     broken = rendered.changed(mistake.kind, mistake.make, mistake.name)
     options = ("--force-conflicts", "--dry-run=server")
@@ -207,7 +207,7 @@ NOTICED = [
 ]
 
 
-@pytest.mark.parametrize("error", NOTICED, ids=_id)
+@pytest.mark.parametrize("mistake", NOTICED, ids=_id)
 def test_the_ring_notices(cluster: Cluster, rendered: Rendered, mistake: Mistake) -> None:
     broken = rendered.changed(mistake.kind, mistake.make, mistake.name)
     cluster.kubectl.apply([broken.find(mistake.kind, mistake.name)], "--force-conflicts")

@@ -25,7 +25,7 @@ _FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
 _LONGEST: Final = 400
 _LOG_LINE: Final = re.compile(r"[EIW]\d{4} \d\d:\d\d")
 _UNREACHABLE: Final = re.compile(
-    r"unable to connect|connection refused|no such host|i/o timeout|was rejected|current-context|"
+    r"unable to connect|connection refused|no such host|i/o timeout|was refused|current-context|"
     r"no configuration|TLS handshake|context .* does not exist|must be logged in|"
     r"Unauthorized|error: EOF",
     re.IGNORECASE,
