@@ -249,6 +249,10 @@ def test_where_there_is_no_way_to_the_pods_instances_decide(
 
 FAILING = [
     ({"error": "Unable to connect to the server: i/o timeout"}, "kubectl cannot reach the cluster"),
+    (
+        {"error": "The connection to the server 10.0.0.1:443 was refused - did you specify it?"},
+        "kubectl cannot reach the cluster",
+    ),
     ({"error": "Segmentation fault"}, "Segmentation fault"),
     ({"server": SERVER, "pods": "garbage"}, "printed no list of objects"),
     ({"server": SERVER, "pods": ["garbage"]}, "printed no list of objects"),
