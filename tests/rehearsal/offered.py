@@ -29,7 +29,7 @@ class NotOfferedError(Exception):
 
 @contextmanager
 def offered_cluster(kubeconfig: Path) -> Iterator[Cluster]:
-    """Rehearse in a cluster that is there already; all that came is deleted at the end.
+    """Rehearse in an existing cluster; all that came is deleted at the end.
 
     Raises:
         NotOfferedError: Somebody uses the cluster.

@@ -97,7 +97,7 @@ class Programs:
 
 
 def build_kwok() -> Path:
-    """Build kwok alone, for a cluster that is there already.
+    """Build kwok alone, for an existing cluster.
 
     Returns:
         The folder that holds the program and its stages.

@@ -205,7 +205,7 @@ def _of_checks(group: InstanceGroup, types: list[str]) -> Iterator[str]:
     if unknown:
         yield f"deep health check {', '.join(unknown)}; allowed: {' and '.join(DEEP_HEALTH_CHECKS)}"
     for check in repeated(checks):
-        yield f"deep health check {check} stands twice; name each once"
+        yield f"deep health check {check} is duplicated; name each once"
     plain = [name for name in types if not ACCELERATED.match(name)]
     if checks and plain:
         yield (
@@ -273,7 +273,7 @@ def _of_taints(group: InstanceGroup) -> Iterator[str]:
         if not texts and not keyed:
             sound.append((taint.key, taint.effect))
     for key, effect in repeated(sound):
-        yield f"the taint {key}:{effect} stands twice; a node has one of each key and effect"
+        yield f"the taint {key}:{effect} is duplicated; a node has one of each key and effect"
 
 
 def _of_adapters(group: InstanceGroup, types: list[str]) -> Iterator[str]:

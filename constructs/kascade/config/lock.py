@@ -84,7 +84,7 @@ def locked_values(config: ServingConfig) -> dict[str, object]:
 
 
 def _vpc(config: ServingConfig) -> list[str]:
-    """Ids of a VPC that is there and of its subnets, in the order of the zones."""
+    """Ids of an existing VPC and of its subnets, in the order of the zones."""
     vpc = config.network.existing
     return [] if vpc is None else [vpc.vpc_id, *(subnet.id for subnet in vpc.private_subnets)]
 

@@ -237,7 +237,7 @@ class _NodeReader:
             line = key_node.start_mark.line + 1
             if key in first:
                 msg = (
-                    f"the field {_shown(key)} stands twice (also in line {first[key]}); YAML "
+                    f"the field {_shown(key)} is duplicated (also in line {first[key]}); YAML "
                     "would silently keep the last one, so remove one of them"
                 )
                 self.problems.append(

@@ -1,4 +1,4 @@
-"""What several rules say: what is near, and what stands twice."""
+"""What several rules say: what is near, and what is duplicated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def duplicates(names: Sequence[str], path: ConfigPath, field: str, what: str) ->
             yield Problem(
                 path=place,
                 code="duplicate",
-                message=f"the {what} {name!r} stands twice (also at "
+                message=f"the {what} {name!r} is duplicated (also at "
                 f"{format_path((*path, first[name]))}); "
                 "give each its own",
             )

@@ -78,7 +78,7 @@ _HYPERPOD: ConfigPath = ("hyperpod", "existing")
 
 
 def duplicate_names(context: Context) -> Iterator[Problem]:
-    """Say which name of a list stands twice."""
+    """Say which name of a list is duplicated."""
     config = context.config
     yield from duplicates(
         [group.name for group in config.instance_groups],
@@ -166,7 +166,7 @@ def existing(context: Context) -> Iterator[Problem]:
         yield Problem(
             path=_EKS,
             code="eks-without-vpc",
-            message="an EKS cluster that is there stands in a VPC that is there; name it and its "
+            message="an existing EKS cluster stands in an existing VPC; name it and its "
             "subnets in network.existing",
             also_reads=(VPC,),
         )
@@ -174,7 +174,7 @@ def existing(context: Context) -> Iterator[Problem]:
         yield Problem(
             path=_HYPERPOD,
             code="hyperpod-without-eks",
-            message="a HyperPod cluster that is there stands on an EKS cluster that is there; name "
+            message="an existing HyperPod cluster stands on an existing EKS cluster; name "
             "it in kubernetes.existing",
             also_reads=(_EKS,),
         )

@@ -138,7 +138,7 @@ def _types(group: InstanceGroupConfig, path: ConfigPath) -> Iterator[Problem]:
             yield Problem(
                 path=(*path, "instance_types", place),
                 code="duplicate",
-                message=f"{name} stands twice; the order is a preference, so name each type once",
+                message=f"{name} is duplicated; the order is a preference, so name each type once",
             )
         seen.add(name)
 
@@ -266,7 +266,7 @@ def _shared(config: ServingConfig) -> Iterator[Problem]:
             yield Problem(
                 path=("hyperpod", "software_updates", "rollback_alarms", place),
                 code="duplicate",
-                message=f"{name!r} stands twice; name each alarm once",
+                message=f"{name!r} is duplicated; name each alarm once",
             )
     groups = config.hyperpod.security_group_ids
     for place, name in enumerate(groups):
@@ -274,7 +274,7 @@ def _shared(config: ServingConfig) -> Iterator[Problem]:
             yield Problem(
                 path=("hyperpod", "security_group_ids", place),
                 code="duplicate",
-                message=f"{name} stands twice; name each security group once",
+                message=f"{name} is duplicated; name each security group once",
             )
 
 

@@ -159,7 +159,7 @@ def _twice(vpc: ExistingVpcConfig) -> Iterator[Problem]:
                 yield Problem(
                     path=(*path, "id"),
                     code="duplicate",
-                    message=f"{subnet.id} stands twice; each zone and purpose takes its own",
+                    message=f"{subnet.id} is duplicated; each zone and purpose takes its own",
                 )
             elif ipaddress.IPv4Network(other.cidr).overlaps(ipaddress.IPv4Network(subnet.cidr)):
                 yield Problem(

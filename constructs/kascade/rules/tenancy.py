@@ -35,7 +35,7 @@ def tenants(context: Context) -> Iterator[Problem]:
             yield from _combined_name(model, index, place)
         for name in (model.name, *(f"{model.name}-{tenant}" for tenant in model.tenants)):
             other = owners.setdefault(name, index)
-            # A model name that stands twice has a sentence of its own already.
+            # A model name that is duplicated has a sentence of its own already.
             if config.models[other].name != model.name:
                 yield Problem(
                     path=path if model.tenants else ("models", index, "name"),

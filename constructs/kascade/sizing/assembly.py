@@ -138,7 +138,7 @@ def assemble(
 
 
 def _health_agent_image(draft: Draft) -> str:
-    """Nothing where AWS has no registry, and the cluster that is there has its agent already."""
+    """Nothing where AWS has no registry, and the existing cluster has its agent already."""
     known = draft.config.images.health_agent or draft.config.region in HEALTH_AGENT_ACCOUNTS
     return draft.image("health_agent") if known else ""
 
@@ -406,7 +406,7 @@ def _usd_per_hour(draft: Draft, groups: Mapping[str, Group]) -> Price:
         words = [*(f"up to {word}" for word in words[:-1]), words[-1]]
     words += [f"EKS at {eks:.2f}"] if eks else []
     without = ["the HyperPod nodes, which are their owner's"] if theirs else []
-    without += [] if eks else ["the EKS cluster that is there"]
+    without += [] if eks else ["the existing EKS cluster"]
     without += ["NAT", "endpoints", "EBS", "logs", "metrics"]
     if features.operator_managed(draft.config):
         without += ["load balancers", "the SageMaker endpoint"]

@@ -133,7 +133,7 @@ def advise_on_zones(
             saved = saved_usd(figures.prefill_rate.value, usd)
             if cost.value > saved:
                 dear.append((cost.value / saved, cost.value, saved, engine.name))
-    # Those of a cluster that is there are where they are.
+    # Those of an existing cluster are where they are.
     if not dear or draft.config.hyperpod.existing is not None:
         return
     times, cost_usd, saved, name = max(dear)

@@ -225,7 +225,7 @@ GROUPS: dict[str, tuple[Make, str]] = {
     ),
     "a taint twice": (
         given(taints=[Taint(key="team"), Taint(key="team", value="a")]),
-        "the taint team:NoSchedule stands twice",
+        "the taint team:NoSchedule is duplicated",
     ),
     "a taint that Kubernetes rejects": (
         given(taints=[Taint(key="a b")]),
@@ -241,7 +241,7 @@ GROUPS: dict[str, tuple[Make, str]] = {
     ),
     "a check twice": (
         given(deep_health_checks=["InstanceStress", "InstanceStress"]),
-        "deep health check InstanceStress stands twice; name each once",
+        "deep health check InstanceStress is duplicated; name each once",
     ),
     "two architectures": (
         given(instances=Instances.any_of(["ml.c7g.xlarge", "ml.c5.xlarge"])),

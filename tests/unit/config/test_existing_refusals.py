@@ -1,4 +1,4 @@
-"""Errors about a VPC, an EKS or a HyperPod cluster that are there, and the sentence for each."""
+"""Errors about an existing VPC, EKS or HyperPod cluster, and the sentence for each."""
 
 from pathlib import Path
 from typing import Any

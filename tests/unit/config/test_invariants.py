@@ -49,7 +49,7 @@ def test_a_duplicate_key_is_named_with_both_lines(tmp_path: Path) -> None:
     problems = problems_of(write(tmp_path, text))
     last = len(text.splitlines())
     assert any(
-        p.startswith(f"line {last}: region: the field 'region' stands twice") for p in problems
+        p.startswith(f"line {last}: region: the field 'region' is duplicated") for p in problems
     )
 
 

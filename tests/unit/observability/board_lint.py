@@ -76,7 +76,7 @@ def _panel(panel: Mapping[str, Any], variables: set[str]) -> Iterator[str]:
     if not targets:
         yield "no query"
     if len({target["refId"] for target in targets}) < len(targets):
-        yield "a reference stands twice"
+        yield "a reference is duplicated"
     for holder in (panel, *targets):
         if holder.get("datasource", {}).get("uid") != "${datasource}":
             yield "a data source that is not the variable"

@@ -156,7 +156,7 @@ def test_the_lint_sees(
 def test_the_lint_sees_a_reference_that_stands_twice(board: dict[str, Any]) -> None:
     panel = next(p for p in board["panels"] if len(p.get("targets", [])) > 1)
     panel["targets"][1]["refId"] = "A"
-    assert findings(board) == [f"{panel['title']}: a reference stands twice"]
+    assert findings(board) == [f"{panel['title']}: a reference is duplicated"]
 
 
 def test_numbers_carry_their_thresholds() -> None:

@@ -55,7 +55,7 @@ def test_somebodys_control_plane_is_neither_counted_nor_spoken_of(
     assert plan.usd_per_hour.value == round(2 * 0.2016, 2)
     assert plan.usd_per_hour.reason.startswith("2 x m7i.xlarge at 0.2016; ")
     assert plan.usd_per_hour.reason.endswith(
-        "Not in it: the HyperPod nodes, which are their owner's, the EKS cluster that is there, "
+        "Not in it: the HyperPod nodes, which are their owner's, the existing EKS cluster, "
         "NAT, endpoints, EBS, logs, metrics"
     )
     assert [w for w in plan.warnings if w.path == ("kubernetes", "version")] == []

@@ -55,7 +55,7 @@ _ALARM = re.compile(r"(?!\s|arn:).{1,255}(?<!\s)")
 
 
 def group_name(value: str) -> str:
-    """Whatever HyperPod takes; only a group that is there may have more than a short name."""
+    """Whatever HyperPod takes; only an existing group may have more than a short name."""
     if not GROUP_NAME.fullmatch(value):
         msg = f"{name_error(value)}; HyperPod itself takes 63 letters, digits and inner hyphens"
         raise WrongValueError("not-a-group-name", msg)
@@ -230,7 +230,7 @@ class HyperPodConfig(Block):
 
     existing: ExistingHyperPodConfig | None = Field(
         default=None,
-        description="A HyperPod cluster that is there already, with AWS's dependencies and device "
+        description="An existing HyperPod cluster, with AWS's dependencies and device "
         "plugins; only what serves is deployed.",
     )
 

@@ -143,7 +143,7 @@ class KubernetesConfig(Block):
 
     existing: ExistingEksConfig | None = Field(
         default=None,
-        description="An EKS cluster that is there already; `version` says what it runs.",
+        description="An existing EKS cluster; `version` says what it runs.",
     )
 
     version: str = Field(

@@ -58,7 +58,7 @@ def _further_cidr(value: str) -> str:
 
 
 class SubnetConfig(Block):
-    """A subnet that is there already."""
+    """An existing subnet."""
 
     id: Annotated[str, matching(_SUBNET, "the id of a subnet (subnet-...)")] = Field(
         examples=["subnet-0123456789abcdef0"], description="Its id."
@@ -96,7 +96,7 @@ class NetworkConfig(Block):
 
     existing: ExistingVpcConfig | None = Field(
         default=None,
-        description="A VPC that is there already. `vpc_cidr` then is its range; if it has several, "
+        description="An existing VPC. `vpc_cidr` then is its range; if it has several, "
         "one of them.",
     )
 

@@ -83,7 +83,7 @@ class TenantSalt:
         try:
             body = json.loads(read)
             if isinstance(body, dict):
-                # Written anew as a whole: of a key that stands twice another parser might take the
+                # Written anew as a whole: of a key that is duplicated another parser might take the
                 # first.
                 return json.dumps({**body, SALT: tenant}, separators=(",", ":")).encode()
         except (ValueError, RecursionError):

@@ -114,7 +114,7 @@ MISTAKES: dict[str, tuple[Edit, str, str]] = {
         "kubernetes.dependencies_chart",
         "chart-region",
     ),
-    "a HyperPod cluster that is there": (
+    "an existing HyperPod cluster": (
         on_a_cluster_that_is_there,
         "kubernetes.dependencies_chart",
         "unread",

@@ -1,4 +1,4 @@
-"""Errors about a VPC, an EKS or a HyperPod cluster that are there."""
+"""Errors about an existing VPC, EKS or HyperPod cluster."""
 
 from pathlib import Path
 from typing import Any
